@@ -56,6 +56,27 @@ LOOPS = {
         "R": floats(T, n),
         **LIMITS,
     },
+    "blocks_on_weighted_rows": {
+        "X": floats(7, n),
+        **BLOCKS,
+        "turns": floats(7, 4),
+        "means": floats(7),
+        "weight": np.ones(n),
+        "inverse": np.ones(n),
+        "W": floats(1, 7),
+        "norms": BLOCK_WEIGHTS["norms"],
+        "f": floats(n),
+        "u": floats(n),
+        **LIMITS,
+    },
+    "blocks_weighted_products": {
+        "X": floats(7, n),
+        "offsets": BLOCKS["offsets"],
+        "chosen": BLOCKS["chosen"],
+        "weight": np.ones(n),
+        "C": floats(7, 4),
+        "sums": floats(7),
+    },
     "blocks_on_products": {
         "C": floats(7, 7),
         **BLOCKS,
@@ -133,6 +154,8 @@ LOOPS = {
         "max_steps": 9,
         "shrink": True,
     },
+    "logistic_value": {"y": np.sign(floats(n)), "costs": np.ones(n), "f": floats(n)},
+    "logistic_gap": {"y": np.sign(floats(n)), "costs": np.ones(n), "b": floats(n), "f": floats(n)},
     "logistic_intercept": {"y": np.sign(floats(n)), "costs": np.ones(n), "product": floats(n)},
     "layer_forward": {"K": floats(n, n), "kappa": floats(n), **LAYER, "out": floats(n, n)},
     "layer_backward": {
@@ -169,9 +192,18 @@ FREE = {
     ("gaussian_quadratic_forms", "Xt", "axis 0 longer"),
     ("gaussian_quadratic_forms", "Xt", "axis 0 shorter"),
     ("blocks_residual", "offsets", "axis 0 longer"),
+    ("blocks_weighted_products", "offsets", "axis 0 longer"),
+    ("blocks_weighted_products", "C", "axis 1 longer"),
+    ("blocks_on_weighted_rows", "turns", "axis 1 longer"),
     *[
         (function, "chosen", f"axis 0 {change}")
-        for function in ("blocks_on_rows", "blocks_on_products", "blocks_residual")
+        for function in (
+            "blocks_on_rows",
+            "blocks_on_weighted_rows",
+            "blocks_weighted_products",
+            "blocks_on_products",
+            "blocks_residual",
+        )
         for change in ("shorter", "longer")
     ],
 }
@@ -246,7 +278,7 @@ def test_a_start_without_a_positive_entry_is_refused(core):
 def test_no_call_ends_the_process():
     """Some thousands of random calls in a process of their own, which must live to tell."""
     done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("gram_fuzz.py")), "1500", "0"],
+        [sys.executable, str(Path(__file__).with_name("gram_fuzz.py")), "2000", "0"],
         capture_output=True,
         text=True,
     )

@@ -456,3 +456,63 @@ def test_the_intercept_of_logistic_losses_is_the_root_of_their_slope(core, share
     found = core.logistic_intercept(y, costs, f)
     root = brentq(lambda t: np.sum(costs * y * expit(-y * (f + t))), -50.0, 50.0, xtol=1e-13)
     assert found == pytest.approx(root, abs=1e-10)
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_sums_of_the_logistic_loss(core, rng):
+    """The gap is the loss with the dual term and the product, also at probabilities next to 0 and 1."""
+    n = 50
+    y, costs = rng.choice([-1.0, 1.0], n), rng.integers(0, 4, size=n) * 0.7
+    for spread in (1e-6, 1.0, 300.0):
+        f = spread * rng.normal(size=n)
+        loss = core.logistic_value(y, costs, f)
+        assert loss == pytest.approx(float(costs @ np.logaddexp(0.0, -y * f)), rel=1e-14)
+        assert core.logistic_gap(y, costs, costs * y * expit(-y * f), f) <= 1e-14 * costs.sum()
+        b = costs * y * rng.uniform(0.1, 0.9, n)
+        a = (y * b)[costs > 0] / costs[costs > 0]
+        entropy = -float(costs[costs > 0] @ (a * np.log(a) + (1 - a) * np.log(1 - a)))
+        gap = core.logistic_gap(y, costs, b, f)
+        assert gap == pytest.approx(loss - entropy + float(b @ f), rel=1e-12)
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("centred", [True, False])
+def test_descent_with_weights_of_the_rows_is_that_on_weighted_columns(core, centred, rng):
+    n, widths = 30, np.array([3, 1, 4, 2, 5])
+    offsets, chosen = np.r_[0, np.cumsum(widths)], np.array([0, 1, 3, 4])
+    X, weight = rng.normal(size=(offsets[-1], n)), rng.uniform(0.1, 1.0, n)
+    X[2] += 0.5 * X[0]
+    C, sums = np.zeros((len(X), 5)), np.zeros(len(X))
+    core.blocks_weighted_products(X, offsets, chosen, weight, C, sums)
+    h, turns, means = np.zeros(len(X)), np.zeros((len(X), 5)), np.zeros(len(X))
+    for m in chosen:
+        own = slice(offsets[m], offsets[m + 1])
+        np.testing.assert_allclose(
+            np.tril(C[own, : widths[m]]), np.tril(X[own] * weight @ X[own].T), atol=1e-12
+        )
+        np.testing.assert_allclose(sums[own], X[own] @ weight, atol=1e-12)
+        means[own] = centred * sums[own] / weight.sum()
+        away = X[own] - means[own, None]
+        h[own], turns[own, : widths[m]] = np.linalg.eigh(away * weight @ away.T)
+    y = rng.normal(size=n)
+    y -= centred * (weight @ y) / weight.sum()
+    W, norms, f, u = np.zeros((1, len(X))), np.zeros(len(widths)), np.zeros(n), weight * y
+    _, left = core.blocks_on_weighted_rows(
+        X, offsets, chosen, h, turns, means, weight, 1.0 / weight, W, norms, f, u, 0.7, 1e-12, 1000
+    )
+    assert left <= 1e-12
+    fit = W[0] @ (X - means[:, None])
+    np.testing.assert_allclose(f, fit, atol=1e-11)
+    np.testing.assert_allclose(u, weight * (y - fit), atol=1e-11)
+    np.testing.assert_allclose(
+        norms, [np.linalg.norm(W[0, a:b]) for a, b in itertools.pairwise(offsets)], atol=1e-12
+    )
+    # optimal: gradients of blocks with coefficients point along these, and no other is longer
+    level = 0.7 * norms.sum()
+    for m in chosen:
+        own = slice(offsets[m], offsets[m + 1])
+        G = (X[own] - means[own, None]) @ u
+        if norms[m] > 0:
+            np.testing.assert_allclose(G, level * W[0, own] / norms[m], atol=1e-4 * level)
+        else:
+            assert np.linalg.norm(G) <= level * (1 + 1e-4)

@@ -8,11 +8,11 @@
 
 namespace blocks {
 
-// out[i] = sum_t z_i' R_t-th row, for `count` consecutive columns and one row r
-KW_CLONES void dots(const double* Z, size_t n, size_t count, const double* r, double* out) {
+// out[i] = z_i' r for `count` rows of Z that lie `stride` numbers apart
+KW_CLONES void dots(const double* Z, size_t stride, size_t n, size_t count, const double* r, double* out) {
     size_t i = 0;
     for (; i + 4 <= count; i += 4) {
-        const double *a = Z + i * n, *b = a + n, *c = b + n, *d = c + n;
+        const double *a = Z + i * stride, *b = a + stride, *c = b + stride, *d = c + stride;
         double ta = 0.0, tb = 0.0, tc = 0.0, td = 0.0;
 #pragma omp simd reduction(+ : ta, tb, tc, td)
         for (size_t k = 0; k < n; ++k) {
@@ -24,7 +24,7 @@ KW_CLONES void dots(const double* Z, size_t n, size_t count, const double* r, do
         out[i] = ta, out[i + 1] = tb, out[i + 2] = tc, out[i + 3] = td;
     }
     for (; i < count; ++i) {
-        const double* a = Z + i * n;
+        const double* a = Z + i * stride;
         double t0 = 0.0;
 #pragma omp simd reduction(+ : t0)
         for (size_t k = 0; k < n; ++k) t0 += a[k] * r[k];
@@ -46,6 +46,51 @@ KW_CLONES void subtract(const double* Z, size_t stride, size_t n, size_t count, 
         const double s = step[i];
 #pragma omp simd
         for (size_t k = 0; k < n; ++k) r[k] -= s * a[k];
+    }
+}
+
+// rows that stay in a cache
+constexpr size_t TILE = 512;
+
+// f += d and u -= weight d for d = sum_i step[i] z_i - shift
+KW_CLONES void step_rows(const double* Z, size_t n, size_t count, const double* step, double shift, const double* weight,
+                         double* f, double* u) {
+    double d[TILE];
+    for (size_t from = 0; from < n; from += TILE) {
+        const size_t length = std::min(TILE, n - from);
+        std::fill(d, d + length, shift);
+        subtract(Z + from, n, length, count, step, d);
+#pragma omp simd
+        for (size_t k = 0; k < length; ++k) {
+            f[from + k] -= d[k];
+            u[from + k] += weight[from + k] * d[k];
+        }
+    }
+}
+
+// C (count, stride): the lower triangle of Z diag(weight) Z' ; sums = Z weight
+KW_CLONES void weighted_products(const double* Z, size_t n, size_t count, const double* weight, double* C, size_t stride,
+                                 double* sums) {
+    double r[TILE];
+    std::vector<double> part(count);
+    for (size_t i = 0; i < count; ++i) {
+        sums[i] = 0.0;
+        std::fill(C + i * stride, C + i * stride + count, 0.0);
+    }
+    for (size_t from = 0; from < n; from += TILE) {
+        const size_t length = std::min(TILE, n - from);
+        for (size_t i = 0; i < count; ++i) {
+            const double* z = Z + i * n + from;
+            double sum = 0.0;
+#pragma omp simd reduction(+ : sum)
+            for (size_t k = 0; k < length; ++k) {
+                r[k] = z[k] * weight[from + k];
+                sum += r[k];
+            }
+            sums[i] += sum;
+            dots(Z + from, n, length, i + 1, r, part.data());
+            for (size_t j = 0; j <= i; ++j) C[i * stride + j] += part[j];
+        }
     }
 }
 
@@ -247,7 +292,7 @@ inline Report on_rows(Blocks& b, const double* Zt, size_t n, const double* Y, do
     return descend(
         b, alpha, aim, most,
         [&](size_t first, size_t width, double* v) {
-            for (size_t t = 0; t < b.T; ++t) dots(Zt + first * n, n, width, R + t * n, v + t * width);
+            for (size_t t = 0; t < b.T; ++t) dots(Zt + first * n, n, n, width, R + t * n, v + t * width);
         },
         [&](size_t first, size_t width, const double* step) {
             for (size_t t = 0; t < b.T; ++t) subtract(Zt + first * n, n, n, width, step + t * width, R + t * n);
@@ -268,6 +313,68 @@ inline Report on_rows(Blocks& b, const double* Zt, size_t n, const double* Y, do
         [&](double best) {
             for (size_t k = 0; k < N; ++k) R[k] = Y[k] - best * (Y[k] - R[k]);
         });
+}
+
+// A quadratic model of a loss on rows: 1/2 sum_i weight_i (y_i - x_i'w - t)^2 with the best t, or without t. For each block,
+// `turns` (p, widest) has the eigenvectors of its part of the second derivative as columns, and b.h the eigenvalues. `means` (p) are the weighted means of the columns, 0 without t. f = X w + t and u = weight (y - f)
+// are kept; `inverse` is 1 / weight, and 0 for rows without one.
+inline Report on_weighted_rows(Blocks& b, const double* X, size_t n, const double* turns, size_t widest, const double* means,
+                               const double* weight, const double* inverse, double* f, double* u, double alpha, double aim,
+                               int64_t most) {
+    std::vector<double> own(widest);
+    const auto turned = [&](size_t first, size_t width, const double* from, double* to) {
+        std::fill(to, to + width, 0.0);
+        for (size_t i = 0; i < width; ++i)
+            for (size_t k = 0; k < width; ++k) to[k] += turns[(first + i) * widest + k] * from[i];
+    };
+    const auto turned_back = [&](size_t first, size_t width, const double* from, double* to) {
+        for (size_t i = 0; i < width; ++i) {
+            to[i] = 0.0;
+            for (size_t k = 0; k < width; ++k) to[i] += turns[(first + i) * widest + k] * from[k];
+        }
+    };
+    const auto each = [&](const auto& turn) {
+        for (size_t k = 0; k < b.count; ++k) {
+            const size_t first = size_t(b.offsets[b.chosen[k]]), width = size_t(b.offsets[b.chosen[k] + 1]) - first;
+            std::copy(b.W + first, b.W + first + width, own.begin());
+            turn(first, width, own.data(), b.W + first);
+        }
+    };
+    each(turned);
+    const Report report = descend(
+        b, alpha, aim, most,
+        [&](size_t first, size_t width, double* v) {
+            dots(X + first * n, n, n, width, u, own.data());
+            turned(first, width, own.data(), v);
+        },
+        [&](size_t first, size_t width, const double* step) {
+            turned_back(first, width, step, own.data());
+            double shift = 0.0;
+            for (size_t i = 0; i < width; ++i) shift += own[i] * means[first + i];
+            step_rows(X + first * n, n, width, own.data(), shift, weight, f, u);
+        },
+        [&](Sums& sums) {
+            for (size_t k = 0; k < n; ++k) {
+                const double fit = weight[k] * f[k];
+                sums.along += (u[k] + fit) * f[k];
+                sums.size += fit * f[k];
+            }
+        },
+        [&](Sums& sums) {
+            for (size_t k = 0; k < n; ++k) {
+                const double size = u[k] * u[k] * inverse[k];
+                sums.inner += size + u[k] * f[k];
+                sums.square += size;
+            }
+        },
+        [&](double best) {
+            for (size_t k = 0; k < n; ++k) {
+                u[k] += (1.0 - best) * weight[k] * f[k];
+                f[k] *= best;
+            }
+        });
+    each(turned_back);
+    return report;
 }
 
 // G (T, p) = Z'R is kept for the chosen blocks, with C = Z'Z (p, p), Q = Z'Y (T, p) and total = |Y|^2

@@ -191,6 +191,96 @@ def blocks_on_rows(
     )
 
 
+def blocks_on_weighted_rows(
+    X: Array,
+    offsets: Index,
+    chosen: Index,
+    h: Array,
+    turns: Array,
+    means: Array,
+    weight: Array,
+    inverse: Array,
+    W: Array,
+    norms: Array,
+    f: Array,
+    u: Array,
+    alpha: float,
+    aim: float,
+    most: int,
+) -> tuple[int, float]:
+    """The same for ``1/2 sum_i weight_i (y_i - f_i)^2``, with ``f = X'w + t`` and the best t, or without t.
+
+    Parameters
+    ----------
+    X : array of shape (p, n)
+        Columns as rows.
+    h : array of shape (p,)
+        Eigenvalues of each block of the second derivative ``(X - means) diag(weight) (X - means)'``.
+    turns : array of shape (p, widest)
+        Its eigenvectors: those of a block of width k are the columns of ``turns[first:last, :k]``.
+    means : array of shape (p,)
+        Weighted means of the columns, zero without t.
+    weight, inverse : arrays of shape (n,)
+        Weights of the rows; ``1 / weight``, and 0 for rows without one.
+    W, norms, f, u : arrays of shape (1, p), (n_blocks,), (n,) and (n,)
+        Changed in place; ``u = weight (y - f)``.
+    """
+    blocks = [slice(int(offsets[m]), int(offsets[m + 1])) for m in chosen]
+
+    def turn(own: slice) -> Array:
+        return turns[own, : own.stop - own.start]
+
+    def move(own: slice, step: Array) -> None:
+        back = turn(own) @ step[0]
+        d = back @ X[own] - float(back @ means[own])
+        f[...] += d
+        u[...] -= weight * d
+
+    def rescale(best: float) -> None:
+        u[...] += (1.0 - best) * weight * f
+        f[...] *= best
+
+    def fit() -> tuple[float, float]:
+        size = float(weight @ np.square(f))
+        return float(u @ f) + size, size
+
+    def rest() -> tuple[float, float]:
+        square = float(inverse @ np.square(u))
+        return square + float(u @ f), square
+
+    for own in blocks:
+        W[:, own] = W[:, own] @ turn(own)
+    found = _descend(
+        offsets,
+        chosen,
+        h,
+        W,
+        norms,
+        alpha,
+        aim,
+        most,
+        lambda own: (X[own] @ u @ turn(own))[None],
+        move,
+        fit,
+        rest,
+        rescale,
+    )
+    for own in blocks:
+        W[:, own] = W[:, own] @ turn(own).T
+    return found
+
+
+def blocks_weighted_products(
+    X: Array, offsets: Index, chosen: Index, weight: Array, C: Array, sums: Array
+) -> None:
+    """Lower triangles of ``X_m diag(weight) X_m'`` of some blocks in rows of C (p, widest), and ``sums = X weight``."""
+    for m in chosen:
+        own = slice(int(offsets[m]), int(offsets[m + 1]))
+        weighted = X[own] * weight
+        C[own, : len(weighted)] = np.tril(weighted @ X[own].T)
+        sums[own] = weighted.sum(axis=1)
+
+
 def blocks_on_products(
     C: Array,
     offsets: Index,

@@ -834,6 +834,47 @@ nb::tuple blocks_on_products(In2 C, Index offsets, Index chosen, In1 h, In2 Q, d
     return nb::make_tuple(report.sweeps, report.left);
 }
 
+// see blocks.hpp; W, norms, f and u are changed; returns as blocks_on_rows
+nb::tuple blocks_on_weighted_rows(In2 X, Index offsets, Index chosen, In1 h, In2 turns, In1 means, In1 weight, In1 inverse,
+                                  Out2 W, Out1 norms, Out1 f, Out1 u, double alpha, double aim, int64_t most) {
+    blocks::Blocks b = as_blocks(offsets, chosen, h, W, norms);
+    const size_t n = X.shape(1), widest = turns.shape(1);
+    expect("X", X, {b.p, n});
+    expect("W", W, {1, b.p});
+    expect("turns", turns, {b.p, std::max(widest, b.widest())});
+    expect("means", means, {b.p});
+    expect("weight", weight, {n});
+    expect("inverse", inverse, {n});
+    expect("f", f, {n});
+    expect("u", u, {n});
+    blocks::Report report;
+    {
+        nb::gil_scoped_release free;
+        report = blocks::on_weighted_rows(b, X.data(), n, turns.data(), widest, means.data(), weight.data(), inverse.data(),
+                                          f.data(), u.data(), alpha, aim, most);
+    }
+    return nb::make_tuple(report.sweeps, report.left);
+}
+
+// lower triangles of X_m diag(weight) X_m' of the chosen blocks in rows of C (p, widest), and sums = X weight
+void blocks_weighted_products(In2 X, Index offsets, Index chosen, In1 weight, Out2 C, Out1 sums) {
+    const size_t p = X.shape(0), n = X.shape(1), widest = C.shape(1);
+    sizes::expect_offsets("offsets", offsets, p);
+    sizes::expect_inside("chosen", chosen, offsets.shape(0) - 1);
+    expect("weight", weight, {n});
+    expect("sums", sums, {p});
+    size_t most = widest;
+    for (size_t k = 0; k < chosen.shape(0); ++k)
+        most = std::max(most, size_t(offsets(chosen(k) + 1) - offsets(chosen(k))));
+    expect("C", C, {p, most});
+    nb::gil_scoped_release free;
+    for (size_t k = 0; k < chosen.shape(0); ++k) {
+        const size_t first = size_t(offsets(chosen(k))), width = size_t(offsets(chosen(k) + 1)) - first;
+        blocks::weighted_products(X.data() + first * n, n, width, weight.data(), C.data() + first * widest, widest,
+                                  sums.data() + first);
+    }
+}
+
 // R (T, n) = Y - Z W over the chosen blocks
 void blocks_residual(In2 Zt, Index offsets, Index chosen, In2 Y, In2 W, Out2 R) {
     const size_t p = Zt.shape(0), n = Zt.shape(1), T = Y.shape(0);
@@ -860,6 +901,23 @@ double logistic_intercept(In1 y, In1 costs, In1 product) {
     return logistic::intercept(y.data(), costs.data(), product.data(), n);
 }
 
+double logistic_value(In1 y, In1 costs, In1 f) {
+    const size_t n = y.shape(0);
+    expect("costs", costs, {n});
+    expect("f", f, {n});
+    nb::gil_scoped_release free;
+    return logistic::value(y.data(), costs.data(), f.data(), n);
+}
+
+double logistic_gap(In1 y, In1 costs, In1 b, In1 f) {
+    const size_t n = y.shape(0);
+    expect("costs", costs, {n});
+    expect("b", b, {n});
+    expect("f", f, {n});
+    nb::gil_scoped_release free;
+    return logistic::gap(y.data(), costs.data(), b.data(), f.data(), n);
+}
+
 }  // namespace
 
 NB_MODULE(_core, module) {
@@ -884,6 +942,8 @@ NB_MODULE(_core, module) {
     module.def("long_product", &long_product);
     module.def("box_smo", &box_smo);
     module.def("logistic_intercept", &logistic_intercept);
+    module.def("logistic_value", &logistic_value);
+    module.def("logistic_gap", &logistic_gap);
     module.def("inner", &inner, "packed"_a, "idx"_a, "H"_a, "out"_a, "threads"_a = 1);
     module.def("layer_forward", &layer_forward, "K"_a, "kappa"_a, "kinds"_a, "params"_a, "weights"_a, "roots"_a, "out"_a,
                "threads"_a = 1);
@@ -891,6 +951,8 @@ NB_MODULE(_core, module) {
                "grad"_a, "along"_a, "across"_a, "threads"_a = 1);
     module.def("blocks_on_rows", &blocks_on_rows);
     module.def("blocks_on_products", &blocks_on_products);
+    module.def("blocks_on_weighted_rows", &blocks_on_weighted_rows);
+    module.def("blocks_weighted_products", &blocks_weighted_products);
     module.def("blocks_residual", &blocks_residual);
     module.def("column_products", &column_products<In2>);
     module.def("column_products", &column_products<Float2>);

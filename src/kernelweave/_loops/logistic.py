@@ -1,9 +1,9 @@
-"""The NumPy twin of the compiled loop of the intercept of kernel logistic regression, see `logistic.hpp`."""
+"""The NumPy twins of the compiled loops of the logistic loss, see `logistic.hpp`."""
 
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import log_expit
+from scipy.special import expit, log_expit, xlogy
 
 from kernelweave._types import Array
 
@@ -54,3 +54,29 @@ def logistic_intercept(y: Array, costs: Array, product: Array) -> float:
             return new
         t = new
     return t
+
+
+def logistic_value(y: Array, costs: Array, f: Array) -> float:
+    """The loss of all rows."""
+    return float(costs @ np.logaddexp(0.0, -y * f))
+
+
+def logistic_gap(y: Array, costs: Array, b: Array, f: Array) -> float:
+    """The divergence of coefficients, as shares of the costs, from the probabilities of the other label."""
+    a = np.clip(np.divide(y * b, costs, out=np.zeros_like(b), where=costs > 0), 0.0, 1.0)
+    p = expit(-y * f)
+    # the linear terms of both logarithms cancel, and the rest has no sign
+    own = beyond_linear(a, p - a, log_expit(-y * f))
+    return float(costs @ (own + beyond_linear(1.0 - a, a - p, log_expit(y * f))))
+
+
+def beyond_linear(a: Array, d: Array, log_p: Array) -> Array:
+    """``a (x - log(1 + x))`` for ``x = d / a``; the logarithm of ``a + d``, a probability, is given too."""
+    # far from a, the probability may be 0 or x infinite, but the logarithms are not
+    far = np.abs(d) > 0.5 * a
+    x = np.divide(d, a, out=np.zeros_like(a), where=~far & (a > 0))
+    small = np.abs(x) < 1e-4
+    y = np.where(small, x, 0.0)
+    series = np.square(y) * (0.5 - y * (1.0 / 3.0 - y * (0.25 - 0.2 * y)))
+    near = a * np.where(small, series, x - np.log1p(x))
+    return np.where(far, d - a * log_p + xlogy(a, a), near)

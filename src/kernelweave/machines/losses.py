@@ -15,6 +15,7 @@ from scipy.special import entr, expit, log_expit, logsumexp, wrightomega, xlog1p
 
 from kernelweave._errors import InputError
 from kernelweave._loops import core
+from kernelweave._loops.logistic import beyond_linear
 from kernelweave._parameters import InstanceOf, Nonnegative, OneOf, Positive, Share, check_fields, check_value
 from kernelweave._types import Array, Index
 from kernelweave.machines.bordered import Bordered, Weighted
@@ -425,7 +426,7 @@ class Poisson(Loss):
         return np.exp(np.minimum(f, MOST_LOG))
 
     def value(self, y: Array, f: Array) -> Array:
-        return _beyond_linear(y, self.prediction(f) - y, f)
+        return beyond_linear(y, self.prediction(f) - y, f)
 
     def slope(self, y: Array, f: Array) -> Array:
         return self.prediction(f) - y
@@ -437,7 +438,7 @@ class Poisson(Loss):
         rest = np.maximum(y - b, 0.0)
         # beyond a linear part without rounding errors
         log_y = np.log(np.where(y > 0.0, y, 1.0))
-        curved = np.where(y > 0.0, _beyond_linear(rest, y - rest, log_y), xlogy(rest, rest) - rest)
+        curved = np.where(y > 0.0, beyond_linear(rest, y - rest, log_y), xlogy(rest, rest) - rest)
         return np.where(b <= y, curved - b * log_y, np.inf)
 
     def intercept(self, y: Array, costs: Array, product: Array) -> float:
@@ -446,7 +447,7 @@ class Poisson(Loss):
 
     def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:
         rest = self._rest(y, costs, b)
-        return float(costs @ _beyond_linear(rest, self.prediction(f) - rest, f))
+        return float(costs @ beyond_linear(rest, self.prediction(f) - rest, f))
 
     def gap_error(self, y: Array, costs: Array, b: Array, f: Array) -> float:
         mean, rest = self.prediction(f), self._rest(y, costs, b)
@@ -510,6 +511,9 @@ class Logistic(Loss):
     def value(self, y: Array, f: Array) -> Array:
         return np.logaddexp(0.0, -y * f)
 
+    def total(self, y: Array, costs: Array, f: Array) -> float:
+        return float(core.logistic_value(y, costs, f))
+
     def log_probability(self, f: Array) -> Array:
         return log_expit(f)
 
@@ -532,11 +536,7 @@ class Logistic(Loss):
         return float(core.logistic_intercept(y, costs, product))
 
     def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:
-        a = self._labelled(y, costs, b)
-        p = expit(-y * f)
-        # the linear terms of both logarithms cancel, and the rest has no sign
-        own = _beyond_linear(a, p - a, log_expit(-y * f))
-        return float(costs @ (own + _beyond_linear(1.0 - a, a - p, log_expit(y * f))))
+        return float(core.logistic_gap(y, costs, b, f))
 
     def dual_term(self, y: Array, costs: Array, b: Array) -> float:
         a = self._labelled(y, costs, b)
@@ -604,20 +604,8 @@ def as_loss(loss: str | Loss, epsilon: float = 0.1) -> Loss:
         ) from error
 
 
-def _beyond_linear(a: Array, d: Array, log_p: Array) -> Array:
-    """``a (x - log(1 + x))`` for ``x = d / a``; the logarithm of ``a + d``, a probability, is given too."""
-    # far from a, the probability may be 0 or x infinite, but the logarithms are not
-    far = np.abs(d) > 0.5 * a
-    x = np.divide(d, a, out=np.zeros_like(a), where=~far & (a > 0))
-    small = np.abs(x) < 1e-4
-    y = np.where(small, x, 0.0)
-    series = np.square(y) * (0.5 - y * (1.0 / 3.0 - y * (0.25 - 0.2 * y)))
-    near = a * np.where(small, series, x - np.log1p(x))
-    return np.where(far, d - a * log_p + xlogy(a, a), near)
-
-
 def _size_beyond(a: Array, d: Array, log_p: Array) -> Array:
-    """Sizes of the terms in `_beyond_linear`."""
+    """Sizes of the terms in `beyond_linear`."""
     size = np.abs(d)
     return np.where(size > 0.5 * a, size + a * np.abs(log_p) + np.abs(xlogy(a, a)), size)
 

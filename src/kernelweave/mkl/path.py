@@ -285,11 +285,12 @@ def _along_costs(
         if descent is not None:
             with one_blas_thread():
                 found = descent.solve(float(C))
+            # its certificate is that of the problem, from a pass over all features at these coefficients
         elif isinstance(here, FeatureProblem):
             found = solve_margin_on_features(here, method, tol=tol, max_iter=max_iter, warm=warm)
         else:
             found = solve_problem(here, method, tol=tol, max_iter=max_iter, warm=warm)
         warm = WarmStart(found.weights, found.dual_coef)
-        yield replace(confirmed(here, found, tol), alpha=1.0 / float(C))
+        yield replace(found if descent is not None else confirmed(here, found, tol), alpha=1.0 / float(C))
         if found.status is Status.INTERRUPTED:
             return

@@ -255,20 +255,6 @@ def _turn_rows(A: Array, offsets: Index, turns: Sequence[Array | None]) -> None:
             A[own] = turn.T @ A[own]
 
 
-def turned(w: Array, widths: Index, turns: Sequence[Array | None], *, back: bool = False) -> Array:
-    """Coefficients in the coordinates of turned blocks, which have as many columns, or from there."""
-    out, first, at = w.copy(), 0, 0
-    # neighbours of one width together
-    for run in np.split(widths, np.flatnonzero(np.diff(widths)) + 1):
-        count, width = len(run), int(run[0])
-        if width > 1:
-            turn = np.array(turns[first : first + count])
-            own = w[at : at + count * width].reshape(count, width, 1)
-            out[at : at + count * width] = ((turn if back else turn.transpose(0, 2, 1)) @ own).reshape(-1)
-        first, at = first + count, at + count * width
-    return out
-
-
 def turn_blocks(columns: Array, widths: Index, out: Array) -> tuple[list[Array | None], Array]:
     """Turn blocks of columns, as rows, so that they are orthogonal within blocks.
 

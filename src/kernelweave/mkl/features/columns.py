@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from scipy.linalg.blas import dger
 
 from kernelweave._sparse import is_sparse
 from kernelweave._threads import blas_threads_for
@@ -132,20 +131,14 @@ class WorkingColumns:
         return self._held and not self._sparse
 
     @property
+    def rows(self) -> Array:
+        """Columns that are held, as rows."""
+        return self._rows
+
+    @property
     def centred(self) -> bool:
         """Whether an intercept takes the weighted means of columns."""
         return self._fit_intercept
-
-    def weighted(self, columns: Index, used: Index, root: Array) -> Array:
-        """Some columns on some rows, times the roots of weights there; less weighted means with an intercept."""
-        few = len(used) < self._rows.shape[1]
-        A = self._rows[np.ix_(columns, used)] if few else self._rows[columns]
-        A *= root
-        if self._fit_intercept:
-            means = A @ (root / (root @ root))
-            # in place: the array in the order of Fortran is its transpose
-            dger(-1.0, root, means, a=A.T, overwrite_a=1)
-        return A
 
     def shift(self, w: Array) -> float:
         """What to subtract from the intercept of columns as they are here."""

@@ -14,10 +14,10 @@ import numpy as np
 
 from kernelweave._allowance import used_up
 from kernelweave._types import Array, Index
-from kernelweave.machines.rounding import balanced
+from kernelweave.machines.rounding import balanced, sum_error
 from kernelweave.machines.smooth import Augmented, smooth_loss
 from kernelweave.mkl.features.columns import WorkingColumns
-from kernelweave.mkl.features.norms import KNOWN, SumOfNorms, norm_of
+from kernelweave.mkl.features.norms import KNOWN, NEAR, SumOfNorms, norm_of
 from kernelweave.mkl.features.problem import FeatureProblem, Values
 from kernelweave.mkl.features.weighted_rows import WeightedRows
 from kernelweave.mkl.kernel_problem import KernelProblem
@@ -30,6 +30,8 @@ MOST = 500
 INSIDE, SHARE, ROUGH = 0.7, 0.1, 0.03
 #: Tolerance for smaller C on the way to a large one.
 ON_THE_WAY = 0.1
+#: Gaps that are larger than the tolerance by this factor are not bounded to the last digit.
+FAR = 2.0
 #: A model is minimised to this share of the gap.
 MODEL_SHARE = 0.1
 #: Weights of rows that have changed by less stay as they are in the second derivative; none for losses of squares.
@@ -43,7 +45,9 @@ FAST = 0.3
 #: Share of the level of blocks with coefficients from which others take part in such a model.
 TAKEN = 0.9
 #: Columns that may join at once: so many, or this multiple of those with coefficients.
-LEAST, MORE = 100, 1.0
+LEAST, MORE = 100, 2.0
+#: Along a path working blocks are solved to this gap at once; blocks join from this share of the gradients of others.
+AT_ONCE, AHEAD = 9e-5, 0.9
 #: The shortest step, and the required share of the expected decrease.
 SHORTEST, SUFFICIENT = 1e-6, 1e-4
 #: Steps without a smaller gap, and steps at a time where kernels could be used instead.
@@ -125,6 +129,12 @@ class MarginDescent:
         self.fall = np.inf
         self._few_sweeps = True  # whether models on rows were minimised by a few sweeps
         self._known: Array | None = None  # the product to which the intercept belongs
+        self._at: tuple[Array, Array, float] | None = (
+            None  # a product, with coefficients of the rows and an intercept
+        )
+        self._G: tuple[Array, Array] | None = (
+            None  # coefficients of the rows, and the gradient of all features
+        )
 
     def begin_at(self, w: Array) -> None:
         """Start from coefficients of all features, in the solver's units."""
@@ -174,10 +184,10 @@ class MarginDescent:
         self.trace: list[tuple[float, float, int]] = []
         aim, stalled, self.slow = ROUGH, False, self.hard
         if self._extrapolate():
-            aim *= SHARE
-            self._grow(self._outside(problem.norms(problem.gradient(self._coefficients()[0]))))
+            aim = max(AT_ONCE, INSIDE * self.tol)
+            self._grow(self._outside(problem.norms(self._gradient(self._coefficients()[0])), AHEAD))
         elif not self.w.any():
-            self._grow(self._outside(problem.norms(problem.gradient(self._coefficients()[0]))))
+            self._grow(self._outside(problem.norms(self._gradient(self._coefficients()[0]))))
         while True:
             try:
                 b, intercept, stalled = self._solve_chosen(aim)
@@ -186,11 +196,20 @@ class MarginDescent:
                 self.interrupted, self.product = True, chosen.combine(self.w)
                 self.rows.forget()
                 b, intercept = self._coefficients()
+            G = self._gradient(b)
+            reach = problem.norms(G)
+            at = self._measure(b, intercept, reach, float(self.w @ G[chosen.index]), self.tol)
+            left = relative_gap(at.primal, at.gap)
+            if left > FAR * self.tol and aim >= 1e-4 * self.tol and not self._ended():
+                # far from a solution its bounds are not needed to the last digit
+                grown = self._grow(self._outside(reach))
+                if grown or not stalled:
+                    self._tell(at.primal, left, last=True)
+                    aim = self._next(aim, left, grown)
+                    continue
             w = np.zeros(problem.stack.n_features)
             w[chosen.index] = self.w
             intercept -= chosen.shift(self.w)
-            G = problem.gradient(b)
-            reach = problem.norms(G)
             weights = self.norm.weights(problem.norms(w), reach)
             values, b = problem.bracket(
                 weights, w, intercept, problem.fitted(w), b, np.square(reach), enough=0.0
@@ -202,8 +221,7 @@ class MarginDescent:
             possible = aim >= 1e-4 * self.tol and values.gap > values.rounding and not stalled
             if status or not (grown or possible):
                 break
-            most = max(SHARE * left, INSIDE * self.tol)
-            aim = min(most, ROUGH) if grown else min(0.3 * aim, most)
+            aim = self._next(aim, left, grown)
         n_before, self.n_before = self.n_before, 0
         self.last = [*self.last[-1:], (problem.machine.C, float(problem.norms(w).sum()), w)]
         return problem.solution(
@@ -235,10 +253,19 @@ class MarginDescent:
         self.w, self.product, self._t, self._known = w, product, t, product
         return True
 
+    def _next(self, aim: float, left: float, grown: int) -> float:
+        """The gap over the working blocks to reach next, from that over all blocks."""
+        most = max(SHARE * left, INSIDE * self.tol)
+        return min(most, ROUGH) if grown else min(0.3 * aim, most)
+
     def _status(self, values: Values) -> Status | None:
         """How the solution ends here; None if it goes on."""
         if values.gap + values.rounding <= self.tol * abs(values.primal):
             return Status.CONVERGED
+        return self._ended()
+
+    def _ended(self) -> Status | None:
+        """How it ends before a solution; None if it goes on."""
         if self.interrupted:
             return Status.INTERRUPTED
         return Status.MAX_ITER if self.n_iter >= self.max_iter else limit_reached()
@@ -286,12 +313,12 @@ class MarginDescent:
 
     # ---- blocks -----------------------------------------------------------------------------------
 
-    def _outside(self, reach: Array) -> Index:
+    def _outside(self, reach: Array, near: float = NEAR) -> Index:
         """Blocks that could gain, those that gain most first."""
         norms, widths = self._norms(self.w), self.problem.stack.widths
         active = self.chosen.kernels[norms > 0] if len(norms) else self.chosen.kernels
         most = max(LEAST, MORE * int(widths[active].sum()))
-        return self.norm.entering(norms, reach, self.chosen.inside, widths, most)
+        return self.norm.entering(norms, reach, self.chosen.inside, widths, most, near)
 
     def _prune(self) -> None:
         """Forget blocks without coefficients, if they have most of the columns."""
@@ -334,22 +361,36 @@ class MarginDescent:
     def _coefficients(self) -> tuple[Array, float]:
         """Feasible coefficients of the rows at the present point, and the best intercept of the loss itself."""
         smooth, product = self.smooth, self.product
+        if smooth.exact and self._at is not None and self._at[0] is product:
+            return self._at[1:]
         t = self._intercept()
         b = self._settled(smooth.coefficients(product + t))
         if not smooth.exact and self.problem.machine.fit_intercept:
             t = self.problem.machine.loss.intercept(self.y, self.costs, product)
+        self._at = product, b, t
         return b, t
+
+    def _gradient(self, b: Array) -> Array:
+        """The gradient of all features, which belongs to the working columns, too, until they move."""
+        G = self.problem.gradient(b)
+        self._G = b, G
+        return G
+
+    def _products(self, b: Array) -> Array:
+        """The gradient of the working columns."""
+        if self._G is not None and self._G[0] is b:
+            return self._G[1][self.chosen.index]
+        return self.chosen.products(b)
 
     def _settled(self, b: Array) -> Array:
         """Coefficients with sum zero, if there is an intercept."""
         return balanced(b) if self.problem.machine.fit_intercept else b
 
-    def _measure(self, b: Array, t: float, G: Array, aim: float) -> Measure:
-        """Both bounds over the working blocks."""
+    def _measure(self, b: Array, t: float, reach: Array, along: float, aim: float) -> Measure:
+        """Both bounds over blocks with norms `reach` of the gradient, which times the coefficients is `along`."""
         loss, f = self.problem.machine.loss, self.product + t
         penalty = self._penalty(self.w)
-        support = self.problem.weight_set.support(np.square(self._norms(G)))
-        along = float(self.w @ G)
+        support = self.problem.weight_set.support(np.square(reach))
         primal = loss.total(self.y, self.costs, f) + penalty
         of_norms = max(0.0, penalty + 0.5 * support - along)
         # minus the derivatives of a loss are best for it
@@ -399,8 +440,8 @@ class MarginDescent:
         last = self.n_iter + LONGEST if possible else math.inf
         while True:
             b, t = self._coefficients()
-            G = chosen.products(b)
-            at = self._measure(b, t, G, aim)
+            G = self._products(b)
+            at = self._measure(b, t, self._norms(G), float(self.w @ G), aim)
             self._tell(at.primal, relative_gap(at.primal, at.gap))
             if (
                 at.gap <= aim * abs(at.primal)
@@ -465,20 +506,22 @@ class MarginDescent:
         along = chosen.combine(step)
         value = smooth.value(f) + self._penalty(self.w)
         expected = self._penalty(self.w + step) - self._penalty(self.w) - float(G @ step)
+        # near a solution the value is known to rounding before the gap is
+        rounding = sum_error(len(f)) * abs(value) if smooth.exact else 0.0
         length = 1.0
         while length > SHORTEST:
             w, product = self.w + length * step, self.product + length * along
             t = smooth.intercept(product, self._t)
             after = self._value(w, product, t)
-            if after <= value + SUFFICIENT * length * min(expected, 0.0):
+            if after <= value + SUFFICIENT * length * min(expected, 0.0) + rounding:
                 break
             length *= 0.5
         else:
             after = np.inf
-        if on_rows and not self.rows.fresh and not after < value:
+        if on_rows and not self.rows.fresh and not after <= value + rounding:
             self.rows.forget()
             return self._step(aim, primal, known)
         if not after < np.inf:
             return False
         self.w, self.product, self._t, self._known = w, product, t, product
-        return after < value
+        return after < value + rounding

@@ -201,7 +201,13 @@ class Norm(ABC):
         """The best weights for coefficients with these norms, which are not all zero."""
 
     def entering(
-        self, norms: Array, reach: Array, inside: NDArray[np.bool_], widths: Index, most: float
+        self,
+        norms: Array,
+        reach: Array,
+        inside: NDArray[np.bool_],
+        widths: Index,
+        most: float,
+        near: float = NEAR,
     ) -> Index:
         """Blocks outside of a working set that could gain, those that gain most first.
 
@@ -216,6 +222,8 @@ class Norm(ABC):
         widths : array of int, shape (n_kernels,)
         most : float
             Columns that may join at once, unless a single block has more.
+        near : float
+            Share of the level from which blocks join where one is above it.
         """
         if self.everywhere:
             found = np.flatnonzero(reach > 0.0)
@@ -229,7 +237,10 @@ class Norm(ABC):
             if len(found) < self.fewest:
                 found = np.argsort(-reach, kind="stable")[: self.fewest]
         else:
-            found = np.flatnonzero(reach > NEAR * level) if top > level else np.empty(0, dtype=np.int64)
+            if near < NEAR:
+                # between two solutions the gradients of blocks with coefficients differ from the level
+                level = min(level, float(np.sort(reach[inside])[-np.count_nonzero(norms) :].mean()))
+            found = np.flatnonzero(reach > near * level) if top > level else np.empty(0, dtype=np.int64)
         found = found[~inside[found]]
         found = found[np.argsort(-reach[found], kind="stable")]
         count = int(np.searchsorted(np.cumsum(widths[found]), most, side="right"))

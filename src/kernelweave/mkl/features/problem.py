@@ -670,7 +670,7 @@ class FeatureProblem:
             weights=weights,
             dual_coef=of_given_rows(b / (self.unit * self.unit), self.rows),
             intercept=intercept,
-            certificate=self.certificate(values, status, tol=tol),
+            certificate=self.certificate(values, status, tol=tol, feasible=self._feasible(b)),
             n_iter=n_iter,
             trace=trace,
             feature_coef=w * self.factors,

@@ -1,11 +1,11 @@
-"""The quadratic model of losses on rows: working columns times the roots of the rows' weights.
+"""The quadratic model of losses on rows, which blocks of the working columns descend in turn.
 
 At weights h of the rows and coefficients b, minus the derivatives of the losses, the model of a step to W is
 
     1/2 sum_i h_i (b_i / h_i - x_i'(W - w))^2 + 1/2 (sum_m |W_m|)^2 ,
 
-less the weighted mean of the columns with an intercept: RLS2 on weighted rows, which the descent of RLS2 solves. The
-weighted rows are kept while the weights are nearly a multiple of theirs; the model's derivative is exact all the same.
+less the weighted mean of the columns with an intercept. Second derivatives are formed of single blocks only, and kept
+while the weights are nearly a multiple of theirs; the model's derivative is exact all the same.
 """
 
 from __future__ import annotations
@@ -14,37 +14,34 @@ import numpy as np
 
 from kernelweave._loops import core
 from kernelweave._types import Array, Index
-from kernelweave.mkl.features.block_descent import turn_blocks, turned
 from kernelweave.mkl.features.columns import WorkingColumns
 
 #: Most sweeps of a model.
 SWEEPS = 100
-#: Numbers of weighted columns that are turned at a time.
-PIECE = 2**17
-#: Weights may differ from a multiple of those of the rows by this share of their sum.
+#: Weights may differ from a multiple of those of the blocks by this share of their sum.
 COARSE = 0.15
 
 
 class WeightedRows:
-    """Some working blocks on weighted rows, turned so that the columns of each are orthogonal.
+    """Second derivatives of single working blocks at weights of the rows, by their eigenvectors.
 
     Attributes
     ----------
     fresh : bool
-        Whether the rows have the weights of the last model.
+        Whether they have the weights of the last model.
     """
 
     def __init__(self, columns: WorkingColumns) -> None:
         self.columns = columns
-        self._memory = np.empty(0)
-        self._rows = self._memory
         self.forget()
 
     def forget(self) -> None:
         """Take the next weights as they are."""
         self.fresh = False
         self._h = np.zeros(0)
-        self._blocks = np.empty(0, dtype=np.int64)  # positions among the working blocks
+        self._done = np.zeros(0, dtype=bool)
+        self._turns = np.empty((0, 0))
+        self._squares = self._means = np.empty(0)
 
     def minimise(
         self, h: Array, b: Array, w: Array, product: Array, taken: Index, aim: float, *, exact: bool
@@ -61,70 +58,61 @@ class WeightedRows:
             Blocks that may have coefficients, among the working blocks: at least those that have.
         aim : float
         exact : bool
-            Whether the weights have to be a multiple of those of the rows.
+            Whether the weights have to be a multiple of those of the blocks.
         """
+        columns = self.columns
         self._prepare(h, taken, 0.0 if exact else COARSE)
-        widths, own = self._widths, self._own
         scale = float(h.sum()) / self._total
-        W = turned(w[own], widths, self._turns)
-        R = b[self._used] / (self._root * scale)
-        offsets = np.r_[0, np.cumsum(widths)]
-        norms = np.sqrt(np.add.reduceat(np.square(W), offsets[:-1]))
-        level, fit = float(norms.sum()), product[self._used]
-        if self.columns.centred:
-            fit = fit - float(np.square(self._root) @ fit) / self._total
-        Y = R + self._root * fit
-        primal = 0.5 * float(R @ R) + 0.5 * level * level / scale
-        share = aim / scale / primal
-        W = W[None]
-        _, left = core.blocks_on_rows(
-            self._rows, offsets, np.arange(len(widths)), self._squares, Y[None], W, norms, R[None],
-            1.0 / scale, share, SWEEPS,
+        weight, inverse = scale * self._h, self._inverse / scale
+        fit, u = product.copy(), b.copy()
+        if columns.centred:
+            fit -= float(self._h @ fit) / self._total
+        W = w[None].copy()
+        norms = np.sqrt(np.add.reduceat(np.square(w), columns.offsets[:-1]))
+        level = float(norms.sum())
+        share = aim / (0.5 * float(np.square(u) @ inverse) + 0.5 * level * level)
+        _, left = core.blocks_on_weighted_rows(
+            columns.rows, columns.offsets, np.flatnonzero(self._done), scale * self._squares, self._turns, self._means,
+            weight, inverse, W, norms, fit, u, 1.0, share, SWEEPS,
         )  # fmt: skip
-        out = np.zeros_like(w)
-        out[own] = turned(W[0], widths, self._turns, back=True)
-        return out, left <= share
+        return W[0], left <= share
 
     def _prepare(self, h: Array, taken: Index, coarse: float) -> None:
-        """Rows with about these weights for at least these blocks."""
+        """Second derivatives at about these weights for at least these blocks."""
+        columns, offsets = self.columns, self.columns.offsets
         self.fresh = not self._near(h, coarse)
         if self.fresh:
             self._h, self._total = h, float(h.sum())
-            self._used = np.flatnonzero(h)
-            self._root = np.sqrt(h[self._used])
-            self._blocks, self._own = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-            self._squares = np.empty(0)
-            self._turns: list[Array | None] = []
-            self._widths = np.empty(0, dtype=np.int64)
-        more = np.setdiff1d(taken, self._blocks)
-        if not len(more):
+            self._inverse = np.divide(1.0, h, out=np.zeros_like(h), where=h > 0.0)
+            self._done = np.zeros(0, dtype=bool)
+            self._turns, self._squares, self._means = np.empty((0, 0)), np.empty(0), np.empty(0)
+        widths, before = np.diff(offsets), len(self._squares)
+        if before < columns.n_columns:
+            turns = np.zeros((columns.n_columns, int(widths.max())))
+            turns[:before, : self._turns.shape[1]] = self._turns
+            self._turns, more = turns, np.zeros(columns.n_columns - before)
+            self._squares, self._means = np.r_[self._squares, more], np.r_[self._means, more]
+            self._done = np.r_[self._done, np.zeros(len(widths) - len(self._done), dtype=bool)]
+        fresh = taken[~self._done[taken]]
+        if not len(fresh):
             return
-        offsets, n = self.columns.offsets, len(self._used)
-        ends = np.r_[0, np.cumsum(np.diff(offsets)[more])]
-        before, added = len(self._own), int(ends[-1])
-        self._rows = self._room(before + added, n)
-        # pieces stay in a cache
-        cuts = np.flatnonzero(np.diff(ends[:-1] * n // PIECE)) + 1
-        for part in np.split(np.arange(len(more)), cuts):
-            own = np.concatenate([np.arange(offsets[m], offsets[m + 1]) for m in more[part]])
-            into = self._rows[before + ends[part[0]] : before + ends[part[-1] + 1]]
-            given = self.columns.weighted(own, self._used, self._root)
-            turns, squares = turn_blocks(given, np.diff(offsets)[more[part]], into)
-            self._turns.extend(turns)
-            self._squares, self._own = np.r_[self._squares, squares], np.r_[self._own, own]
-        self._widths = np.r_[self._widths, np.diff(ends)]
-        self._blocks = np.r_[self._blocks, more]
-
-    def _room(self, count: int, n: int) -> Array:
-        """An array of shape (count, n) that begins with the rows so far, in memory that is used again."""
-        if count * n > len(self._memory):
-            # the allocator moves pages: nothing is copied
-            self._rows = self._memory
-            self._memory.resize(max(count * n, 3 * len(self._memory) // 2), refcheck=False)
-        return self._memory[: count * n].reshape(count, n)
+        self._done[fresh] = True
+        core.blocks_weighted_products(columns.rows, offsets, fresh, self._h, self._turns, self._means)
+        for width in np.unique(widths[fresh]):
+            own = offsets[fresh[widths[fresh] == width]][:, None] + np.arange(width)
+            C, sums = self._turns[own, :width], self._means[own]
+            if columns.centred:
+                sums = sums / self._total
+                C -= self._total * sums[:, :, None] * sums[:, None, :]
+            else:
+                sums = np.zeros_like(sums)
+            self._means[own] = sums
+            # of the lower triangles
+            values, self._turns[own, :width] = np.linalg.eigh(C)
+            self._squares[own] = np.maximum(values, 0.0)
 
     def _near(self, h: Array, coarse: float) -> bool:
-        """Whether weights are nearly a multiple of those of the rows, and zero where these are."""
+        """Whether weights are nearly a multiple of those of the blocks, and zero where these are."""
         if not np.array_equal(h > 0.0, self._h > 0.0):
             return False
         total = float(h.sum())
