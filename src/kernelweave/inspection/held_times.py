@@ -26,6 +26,7 @@ from kernelweave.inspection.registry import (
     ends,
     finding,
     intervals_of,
+    only,
 )
 from kernelweave.inspection.scores import FEWEST_ROWS, NEW_ROWS, OF_95, delta_interval
 from kernelweave.inspection.survival import QUANTILE, RiskGroups, SurvivalCalibration
@@ -112,6 +113,9 @@ class HeldTimes(ShortRepr):
     equal: Array | None = None
     table: DataFrame = None
     folds: NDArray[np.intp] | None = None
+
+    def __len__(self) -> int:
+        return len(self.time)
 
     @classmethod
     def of(cls, model: Any, X: Features, y: Any, training: Any = None, *, times: Any = None) -> Self:
@@ -292,13 +296,13 @@ def _scores_of(held: HeldTimes, where: str, name: str, note: str) -> Finding:
 
 @finding("held-out times", title="Scores of held-out rows", needs=("held_times",))
 def _held_out(basis: Basis) -> Finding | None:
-    return _scores_of(basis.held_times, "held-out rows", "scores", NEW_ROWS)
+    return _scores_of(only(HeldTimes, basis.held_times), "held-out rows", "scores", NEW_ROWS)
 
 
 @finding("out-of-fold times", title="Scores out of fold", needs=("nested_times",))
 def _out_of_fold(basis: Basis) -> Finding:
-    held = basis.nested_times
-    n_folds = len(np.unique(held.folds))
+    held = only(HeldTimes, basis.nested_times)
+    n_folds = 0 if held.folds is None else len(np.unique(held.folds))
     note = (
         f"Each row was predicted by a model of the other {n_folds - 1} of {n_folds} folds, with a C of its own. Pairs "
         "of rows are those of the same fold."
@@ -321,7 +325,7 @@ def _out_of_fold(basis: Basis) -> Finding:
 
 @finding("risk groups", title="Survival by risk", needs=("nested_times",))
 def _risk_groups(basis: Basis) -> Finding | None:
-    held = basis.nested_times
+    held = only(HeldTimes, basis.nested_times)
     if not held.n_events or len(held.time) < N_GROUPS * FEWEST_ROWS:
         return None
     time, found = held.middle, held.groups()
@@ -371,7 +375,7 @@ def _risk_groups(basis: Basis) -> Finding | None:
 
 @finding("survival calibration", title="Calibration of survival", needs=("nested_times",))
 def _calibration(basis: Basis) -> Finding | None:
-    held = basis.nested_times
+    held = only(HeldTimes, basis.nested_times)
     n_groups = min(MOST_GROUPS, len(held.time) // ROWS_OF_GROUP)
     if n_groups < 2 or not held.n_events:
         return None

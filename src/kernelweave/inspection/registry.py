@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Annotated, Any, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar, cast
 
 import numpy as np
 from sklearn.base import clone
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
     from kernelweave._types import DataFrame, Index, Splits
     from kernelweave.estimators import BaseMKL
-    from kernelweave.inspection.held_times import HeldTimes
+
+T = TypeVar("T")
 
 __all__ = ["Basis", "Finding", "Interval", "Table", "finding", "findings"]
 
@@ -473,6 +474,11 @@ def named(source: str) -> str:
 ABSENT: Any = None
 
 
+def only(kind: type[T], value: object) -> T:
+    """The value if it is of this kind, and else `ABSENT`."""
+    return value if isinstance(value, kind) else cast("T", ABSENT)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Basis:
     """What findings are computed from, as far as it is there.
@@ -516,8 +522,8 @@ class Basis:
     model: BaseMKL = ABSENT
     held: HeldOut = ABSENT
     nested: Sequence[HeldOut] = ABSENT
-    held_times: HeldTimes = ABSENT
-    nested_times: HeldTimes = ABSENT
+    held_times: Sized = ABSENT
+    nested_times: Sized = ABSENT
     table: object = ABSENT
     training: Rows = ABSENT
     held_rows: Rows = ABSENT

@@ -460,7 +460,7 @@ def _rows(basis: Basis) -> Finding:
     n = int(basis.model.model_.task.source.n_samples)
     survival = hasattr(basis.model, "predict_cumulative_hazard")
     n_held = 0 if basis.held is None else len(basis.held.truth)
-    n_held = n_held if basis.held_times is None else len(basis.held_times.time)
+    n_held = n_held if basis.held_times is None else len(basis.held_times)
     task = "classification" if hasattr(basis.model, "classes_") else "survival" if survival else "regression"
     made = Finding(
         {"training": Interval(n), "held out": Interval(n_held)},

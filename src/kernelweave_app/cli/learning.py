@@ -98,7 +98,8 @@ def fit_table(
     Within the `budget` of seconds further fits show how sure the weights of its sources are.
     """
     from kernelweave.inspection.answering import source_answer
-    from kernelweave.inspection.registry import ABSENT, Basis, compute, possible
+    from kernelweave.inspection.held import HeldOut
+    from kernelweave.inspection.registry import Basis, compute, only, possible
 
     end = time.monotonic() + budget
     run = runs.reading.read_run(runs.reading.files_of(table, spec), spec, labelled=True)
@@ -138,7 +139,9 @@ def fit_table(
         if (answer := source_answer(found)) is not None:
             found = {"answer": answer, **found}
         if rivals is not None:
-            found["baselines"] = compute("baselines", Basis(held=held or ABSENT, others=rivals(run, model)))
+            found["baselines"] = compute(
+                "baselines", Basis(held=only(HeldOut, held), others=rivals(run, model))
+            )
         say_model(model, {name: one for name, one in found.items() if name not in said})
         runs.writing.write_run(folder, run, model, held)
         runs.writing.write_report(folder, run, model, held, found)

@@ -244,14 +244,14 @@ def make_report(
     from kernelweave._docstrings import read_docstring
     from kernelweave._parameters import said
     from kernelweave.inspection.held import HeldOut
-    from kernelweave.inspection.registry import ABSENT, QUESTIONS, Basis, collect, sentences_of, tables_of
+    from kernelweave.inspection.held_times import HeldTimes
+    from kernelweave.inspection.registry import QUESTIONS, Basis, collect, only, sentences_of, tables_of
     from kernelweave_app.reports.figures import draw_findings
 
     learner = model.model_.learner
     given = learner.get_params(deep=False)
     if found is None:
-        of: Any = {"held" if isinstance(held, HeldOut) else "held_times": held or ABSENT}
-        found = collect(Basis(model=model, **of))
+        found = collect(Basis(model=model, held=only(HeldOut, held), held_times=only(HeldTimes, held)))
     sentences = sentences_of(found)
     answers = [
         (head, [one.text for _, one in sentences if one.topic == topic]) for topic, head in QUESTIONS.items()

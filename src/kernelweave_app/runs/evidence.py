@@ -19,7 +19,7 @@ from kernelweave.estimators import BaseMKL
 from kernelweave.fitting.folds import split_rows
 from kernelweave.inspection.held import IN_FIT, HeldOut, rows_in_fit
 from kernelweave.inspection.held_times import HeldTimes, is_survival
-from kernelweave.inspection.registry import ABSENT, Basis, Finding, Found, Rows, collect
+from kernelweave.inspection.registry import ABSENT, Basis, Finding, Found, Rows, collect, only
 from kernelweave.inspection.scores import score_texts
 from kernelweave.views import PrecomputedView
 from kernelweave_app.runs.doubts import doubts_of_table
@@ -53,13 +53,8 @@ def gather(
     nested: list[HeldOut] | HeldTimes | None = None,
 ) -> Found:
     """What can be said about a fitted model and its table without further fits; `rows` as in `basis_of`."""
-    times = isinstance(nested, HeldTimes)
     basis = basis_of(model, spec, prepared, rows, held)
-    basis = replace(
-        basis,
-        nested=ABSENT if times or not nested else nested,
-        nested_times=nested if times else ABSENT,
-    )
+    basis = replace(basis, nested=only(list, nested or None), nested_times=only(HeldTimes, nested))
     return {**collect(basis), **doubts_of_table(prepared)}
 
 
@@ -221,8 +216,8 @@ def basis_of(
     once = spec.model_copy(update={"repeats": 1})
     return Basis(
         model=model,
-        held=held if isinstance(held, HeldOut) else ABSENT,
-        held_times=held if isinstance(held, HeldTimes) else ABSENT,
+        held=only(HeldOut, held),
+        held_times=only(HeldTimes, held),
         held_rows=Rows(prepared.X.iloc[test], prepared.y[test]) if len(test) else ABSENT,
         training=_rows_of(prepared.some(train)),
         rows=_rows_of(prepared),
