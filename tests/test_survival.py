@@ -248,6 +248,8 @@ def known():
 
 #: ``CoxPHSurvivalAnalysis(alpha=2.0, ties="breslow", tol=1e-13)`` of scikit-survival 0.28.0 on these rows.
 COEF = [0.766705550115, 0.029326927073, -0.110634491597]
+#: The same with ``ties="efron"``; its baseline is Breslow's all the same.
+COEF_EFRON = [0.854237738056, 0.027059445074, -0.144464849243]
 SURVIVAL = [
     [0.8605476725279448, 0.4738659732996154, 0.23060890255329528],
     [0.9064617049110782, 0.613637373701428, 0.38316510264281023],
@@ -272,6 +274,27 @@ def test_one_linear_kernel_is_a_ridge_cox_regression():
     np.testing.assert_allclose(found, SURVIVAL, atol=1e-6)
     np.testing.assert_allclose(-np.log(found), model.predict_cumulative_hazard(X[:2], [2.0, 5.0, 10.0]))
     assert model.score(X, y) == pytest.approx(CONCORDANCE, abs=1e-12)
+
+
+def test_efrons_coefficients_are_those_of_another_package_and_his_baseline_is_his_sum():
+    X, y = known()
+    weight = np.random.default_rng(0).uniform(0.5, 2.0, 40)
+    model = linear(C=0.5, ties="efron").fit(X, y)
+    # measured: 5e-7
+    np.testing.assert_allclose(model.coef_, COEF_EFRON, atol=1e-6)
+    with pytest.raises(kw.InputError, match="`ties` must be"):
+        linear(ties="exact").fit(X, y)
+    model.fit(X, y, sample_weight=weight)
+    risk, (times, hazard) = np.exp(model.predict(X)), model.baselines_[0]
+    event, time = y[:, 0] > 0, y[:, 1]
+    expected = []
+    for t in np.unique(time[event]):
+        own = event & (time == t)
+        at_risk, tied = weight[time >= t] @ risk[time >= t], weight[own] @ risk[own]
+        m = own.sum()
+        expected.append(sum(weight[own].mean() / (at_risk - place / m * tied) for place in range(m)))
+    np.testing.assert_array_equal(times, np.unique(time[event]))
+    np.testing.assert_allclose(hazard, np.cumsum(expected), rtol=1e-12)
 
 
 def test_scores_are_those_of_another_package():

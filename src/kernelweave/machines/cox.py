@@ -36,7 +36,7 @@ from functools import lru_cache
 from typing import Annotated, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from kernelweave._allowance import spend, used_up
@@ -56,6 +56,8 @@ MOST_NEWTON = 100
 SUFFICIENT, SHORTEST = 1e-4, 1e-12
 #: Range of decision values beyond which sums of exponentials are taken as logarithms, and of those in a factor.
 RANGE, RANGE_OF_FACTOR = 600.0, 150.0
+#: Treatments of events at equal times.
+TIES = OneOf("breslow", "efron")
 #: What stands for zero in logarithms.
 TINY = 1e-290
 
@@ -83,9 +85,9 @@ class Order:
     strata: list[slice]
     rows: list[slice]
 
-    def sums(self, values: Array, add: np.ufunc = np.add, dtype: DTypeLike = None) -> Array:
+    def sums(self, values: Array, add: np.ufunc = np.add) -> Array:
         """Sums of the groups."""
-        return add.reduceat(values, self.starts, dtype=dtype)
+        return np.asarray(add.reduceat(values, self.starts))
 
     def ahead(self, values: Array, add: np.ufunc = np.add) -> Array:
         """Sums over a group and earlier ones of its stratum."""
@@ -148,7 +150,7 @@ class Terms:
 
     def sums(self, values: Array) -> Array:
         """Sums of the groups."""
-        return np.bincount(self.group, values, self.n_groups)
+        return np.asarray(np.bincount(self.group, values, self.n_groups), dtype=np.float64)
 
     def at_risk(self, by: Order, e: Array) -> Array:
         """The sums S, for ``r_j exp(f_j)`` of the rows."""
@@ -165,7 +167,7 @@ class Terms:
         return np.where(by.events, own[by.group], whole)
 
     def received(self, x: Array) -> tuple[Array, Array]:
-        """phi and psi at the shares x of events in the rows at risk."""
+        """The sums phi and psi at the shares x of events in the rows at risk."""
         each = self.mass / (1.0 - (1.0 - self.share) * x[self.group])
         return self.sums(each), self.sums(each * self.share)
 
@@ -400,7 +402,7 @@ class Cox(Loss):
     rowwise: ClassVar[bool] = False
 
     stratified: bool = False
-    ties: Annotated[str, OneOf("breslow", "efron")] = "breslow"
+    ties: Annotated[str, TIES] = "breslow"
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -469,7 +471,7 @@ class Cox(Loss):
 
     def _terms(self, by: Order, a: Array) -> Terms:
         """The terms for costs of events in the order of time."""
-        count = by.sums(a > 0.0, dtype=np.intp)
+        count = by.sums(np.where(a > 0.0, 1.0, 0.0)).astype(np.intp)
         tied = self.ties == "efron" and bool((count > 1).any())
         if not tied:
             count = np.minimum(count, 1)
