@@ -40,9 +40,10 @@ def data(rng, n=40, *, stratified=False):
 def terms(time, event, strata, costs, ties="breslow"):
     """The logarithms of the definition: their weights, and those of rows in them."""
     strata = np.zeros(len(time)) if strata is None else strata
+    unit = costs[event & (costs > 0)].min()
     for k, t in sorted(set(zip(strata, time, strict=True))):
         same = (strata == k) & (time == t) & event & (costs > 0)
-        at_risk = costs / costs.max() * ((time >= t) & (strata == k))
+        at_risk = costs / unit * ((time >= t) & (strata == k))
         m = same.sum()
         for place in range(m if ties == "efron" else min(m, 1)):
             lost = place / m if ties == "efron" else 0.0
@@ -73,8 +74,8 @@ def test_value_derivatives_and_factor_are_those_of_the_definition(stratified, ti
         y, f = Cox.targets(time, event, strata), 2.0 * rng.normal(size=len(time))
         total, H = by_definition(time, event, strata, weight, f, ties)
         assert loss.total(y, weight, f) == pytest.approx(total, rel=1e-12)
-        steps = 1e-6 * np.eye(len(f))
-        slopes = [(loss.total(y, weight, f + s) - loss.total(y, weight, f - s)) / 2e-6 for s in steps]
+        steps = 1e-5 * np.eye(len(f))
+        slopes = [(loss.total(y, weight, f + s) - loss.total(y, weight, f - s)) / 2e-5 for s in steps]
         # of differences; measured: 1e-8
         np.testing.assert_allclose(loss.gradient(y, weight, f), slopes, atol=1e-7)
         U = loss.root(y, weight, f).transposed(np.eye(len(f))).T
@@ -133,7 +134,7 @@ def test_decision_values_of_any_size_have_a_loss(ties, rng):
     loss_there = loss.total(y, weight, f)
     size = np.abs(y)
     used = (y > 0) & (weight > 0)
-    # the largest at risk decides
+    # the largest at risk decides, and the units of weights count little
     largest = [f[(size >= size[i]) & (weight > 0)].max() for i in np.flatnonzero(used)]
     assert loss_there == pytest.approx(weight[used] @ (largest - f[used]), rel=1e-3)
     assert np.isfinite(loss.gradient(y, weight, f)).all()
@@ -219,8 +220,6 @@ def test_certificates_of_coefficients_outside_are_refuted(rng):
 
     turned = replace(found, dual_coef=-found.dual_coef)
     assert not problem.certify(turned).gap < np.inf
-    with pytest.raises(kw.InputError, match="cannot be exported"):
-        problem.statement(found)
 
 
 def test_what_needs_sums_over_rows_is_refused(rng):

@@ -18,7 +18,7 @@ from kernelweave._types import Features, Target
 from kernelweave.estimators.choosing import N_FOLDS, Candidates
 from kernelweave.estimators.estimator import BaseMKL
 from kernelweave.estimators.targets import Targets, check_length, row_weights
-from kernelweave.fitting.folds import Fold, FoldScores, content_folds, negative_loss, score_folds
+from kernelweave.fitting.folds import Fold, FoldScores, classes_of, content_folds, negative_loss, score_folds
 from kernelweave.fitting.survival import baselines, concordant, harrell, read_times, targets_of, value_at
 from kernelweave.fitting.task import NormalizedProblem, Report, Task
 from kernelweave.machines.cox import TIES, Cox
@@ -154,8 +154,8 @@ class MKLSurvival(BaseMKL):
     ) -> Candidates:
         if not self._chooses_cost(learner):
             return Candidates(np.array([learner.requested()], dtype=np.float64))
-        event = task.targets[0][:, 0] > 0.0
-        folds = content_folds(task.content, event.astype(float), N_FOLDS, stratify=True, groups=task.groups)
+        classes = classes_of(task, learner, labels)
+        folds = content_folds(task.content, labels, N_FOLDS, classes=classes, groups=task.groups)
         searcher = clone(learner)
         if searcher.tol < recipe.COST_TOL:
             searcher.set_params(tol=recipe.COST_TOL)

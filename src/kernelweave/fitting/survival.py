@@ -146,7 +146,7 @@ def baselines(
     """
     weight = np.ones(len(time)) if weight is None else weight
     at = loss.at(targets, weight, risk)
-    times, hazard = time[at.by.order[at.by.starts]], at.hazard / weight.max()
+    times, hazard = time[at.by.order[at.by.starts]], at.hazard
     some = np.isin(np.arange(len(times)), at.terms.group)
     return [(times[part][some[part]], hazard[part][some[part]]) for part in at.by.strata]
 

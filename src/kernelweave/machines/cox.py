@@ -204,6 +204,8 @@ class At:
     f : array of shape (n_rows,)
     terms : Terms
     log_sums : array of shape (n_terms,)
+    unit : float
+        What rows at risk are counted in.
     """
 
     by: Order
@@ -212,6 +214,7 @@ class At:
     f: Array
     terms: Terms
     log_sums: Array
+    unit: float
 
     @property
     def total(self) -> float:
@@ -232,8 +235,8 @@ class At:
 
     @property
     def hazard(self) -> Array:
-        """The cumulative hazard of a row with f = 0 after each group, times the largest cost."""
-        return self.by.ahead(self.terms.sums(self.terms.mass * np.exp(-self.log_sums)))
+        """The cumulative hazard of a row with f = 0 after each group."""
+        return self.by.ahead(self.terms.sums(self.terms.mass * np.exp(-self.log_sums))) / self.unit
 
     def given(self, sorted_values: Array) -> Array:
         """Values in the order of the rows as they were given."""
@@ -374,7 +377,8 @@ class Cox(Loss):
 
     Notes
     -----
-    Sample weights count events, and rows at risk as a share of the largest weight. With Breslow a weight is equivalent
+    Sample weights count events, and rows at risk in units of the smallest weight of an event, so that the loss is at
+    least 0 and without weights minus the logarithm of the partial likelihood. With Breslow a weight is equivalent
     to a repetition up to a constant of the loss. With Efron it is not, as repetitions would be ties: every event at a
     time stands for the mean of the weights there, as in ``survival::coxph`` of R. An evaluation costs O(n) after one
     sort.
@@ -399,6 +403,7 @@ class Cox(Loss):
     name: ClassVar[str] = "cox"
     smooth: ClassVar[bool] = True
     scores: ClassVar[bool] = True
+    judged: ClassVar[bool] = True
     rowwise: ClassVar[bool] = False
 
     stratified: bool = False
@@ -458,10 +463,13 @@ class Cox(Loss):
         if not ((targets > 0.0) & (costs > 0.0)).any():
             raise InputError(
                 "`y` has no events: all times are censored, and nothing can be learnt of them. Check the column of "
-                "events, which is 1 where the event was seen. If other rows have events, these are the rows of a fold: "
-                "give C, or fewer folds."
+                "events, which is 1 where the event was seen. If other rows have events, these are the training rows "
+                "of a fold, and too few rows have events, or too few groups of rows: give C, or fewer folds."
             )
         return targets
+
+    def fold_classes(self, y: Array) -> Array:
+        return np.where(y > 0.0, 1.0, 0.0)
 
     # ---- the loss ---------------------------------------------------------------------------------
 
@@ -484,7 +492,7 @@ class Cox(Loss):
         by = self.by_time(y)
         costs, f = costs[by.order], f[by.order]
         a = np.where(by.events, costs, 0.0)
-        terms = self._terms(by, a)
+        terms, unit = self._terms(by, a), float(np.min(a, initial=np.inf, where=a > 0.0))
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             top = np.max(f, initial=-np.inf, where=costs > 0.0)
             low = np.min(f, initial=np.inf, where=costs > 0.0)
@@ -496,7 +504,8 @@ class Cox(Loss):
             else:
                 c, log_sums = _of_logarithms(by, terms, np.log(shares) + f)
                 c[~(costs > 0.0)] = 0.0
-        return At(by, a, c, f, terms, log_sums)
+            log_sums += np.log(costs.max() / unit)
+        return At(by, a, c, f, terms, log_sums, unit)
 
     def total(self, y: Array, costs: Array, f: Array) -> float:
         return self.at(y, costs, f).total
