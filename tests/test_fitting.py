@@ -299,12 +299,14 @@ def test_a_look_takes_every_so_many_distinct_rows():
 def test_equal_rows_share_a_fold(rng):
     X = np.repeat(rng.normal(size=(6, 2)), 2, axis=0)
     source = TableSource([Linear()], Table(X), max_memory=1e9)
-    folds = content_folds(source.content(), np.zeros((12, 1)), 3)
+    folds = content_folds(source.content(), np.zeros((12, 1)), 3, classes=np.zeros(12))
     for train, test in folds:
         assert sorted([*train, *test]) == list(range(12))
         assert np.unique(test // 2, return_counts=True)[1].tolist() == [2, 2]
     assert len(folds) == 3
-    assert content_folds(source.take(np.array([0, 1])).content(), np.zeros((2, 1)), 3) == []
+    assert (
+        content_folds(source.take(np.array([0, 1])).content(), np.zeros((2, 1)), 3, classes=np.zeros(2)) == []
+    )
 
 
 def test_folds_by_numbers_masks_and_groups():

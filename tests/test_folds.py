@@ -18,14 +18,14 @@ def test_two_outputs_are_dealt_by_both(stratify):
     content = np.array([0, 0, 1, 1, 2, 2])
     y = np.array([[0.0, 1.0], [0.0, 0.0], [0.0, 0.0], [0.0, 1.0], [0.0, 0.0], [0.0, 0.0]])
     order = [[1, 4, 5, 3], [2, 0]] if stratify else [[1, 2, 4, 5], [0, 3]]
-    folds = deal(content, y, 2, stratify=stratify)
+    folds = deal(content, y, 2, classes=y if stratify else None)
     assert [set(fold.tolist()) for fold in folds] == [set(rows) for rows in order]
 
 
 @pytest.mark.parametrize("stratify", [True, False])
 def test_dealt_folds_share_out_rows(rng, stratify):
     content, y = rng.integers(0, 12, size=40), np.where(rng.random(40) > 0.5, 1.0, -1.0)
-    folds = deal(content, y, 4, stratify=stratify)
+    folds = deal(content, y, 4, classes=y if stratify else None)
     np.testing.assert_array_equal(np.sort(np.concatenate(folds)), np.arange(40))
     for key in zip(content, y, strict=True):
         equal = np.flatnonzero((content == key[0]) & (y == key[1]))
@@ -36,9 +36,9 @@ def test_dealt_folds_share_out_rows(rng, stratify):
         some = [fold[first[fold] <= value] for fold in folds]
         assert np.ptp([len({*zip(content[rows], y[rows], strict=True)}) for rows in some]) <= 1
     order = rng.permutation(40)
-    again = deal(content[order], y[order], 4, stratify=stratify)
+    again = deal(content[order], y[order], 4, classes=y[order] if stratify else None)
     assert [set(order[fold]) for fold in again] == [set(fold) for fold in folds]
-    assert len(deal(np.zeros(5, dtype=int), np.ones(5), 3, stratify=stratify)) == 1
+    assert len(deal(np.zeros(5, dtype=int), np.ones(5), 3, classes=np.ones(5) if stratify else None)) == 1
 
 
 def test_processes_that_share_the_classes_of_a_fold_leave_the_same_kernels_out(rng):
@@ -72,15 +72,17 @@ def test_groups_are_dealt_whole_and_by_what_their_rows_hold(rng, stratify):
         n = int(rng.integers(6, 60))
         content, y = rng.integers(0, rng.integers(2, 80), n), rng.integers(0, 3, n).astype(float)
         groups = rng.integers(0, rng.integers(2, 15), n)
-        alone = deal(content, y, 4, stratify=stratify)
-        own = deal(content, y, 4, stratify=stratify, groups=rng.permutation(n))
+        alone = deal(content, y, 4, classes=y if stratify else None)
+        own = deal(content, y, 4, classes=y if stratify else None, groups=rng.permutation(n))
         assert [fold.tolist() for fold in own] == [fold.tolist() for fold in alone]
-        folds = deal(content, y, 4, stratify=stratify, groups=groups)
+        folds = deal(content, y, 4, classes=y if stratify else None, groups=groups)
         np.testing.assert_array_equal(np.sort(np.concatenate(folds)), np.arange(n))
         assert sum(len(np.unique(groups[fold])) for fold in folds) == len(np.unique(groups))
         # neither names nor order nor repetitions of rows matter
         names, rows = rng.permutation(100), rng.permutation(np.r_[np.arange(n), rng.integers(0, n, 20)])
-        again = deal(content[rows], y[rows], 4, stratify=stratify, groups=names[groups[rows]])
+        again = deal(
+            content[rows], y[rows], 4, classes=y[rows] if stratify else None, groups=names[groups[rows]]
+        )
         assert [set(rows[fold]) for fold in again] == [set(fold) for fold in folds]
 
 
@@ -90,8 +92,31 @@ def test_groups_share_out_classes_and_rows():
     groups = np.repeat(np.arange(40), sizes)
     of_patient = np.where(np.arange(40) % 8 == 7, 2.0, np.arange(40) // 8 % 2)
     y, content = of_patient[groups], np.arange(len(groups))
-    for fold in deal(content, y, 5, stratify=True, groups=groups):
+    for fold in deal(content, y, 5, classes=y, groups=groups):
         assert len(np.unique(groups[(y == 2) & np.isin(content, fold)])) == 1
         for kind in (0.0, 1.0):
             assert abs((y[fold] == kind).sum() - (y == kind).sum() / 5) <= 2
-    assert len(deal(content, y, 50, stratify=False, groups=groups)) == 40
+    assert len(deal(content, y, 50, classes=None, groups=groups)) == 40
+
+
+def test_few_counts_and_few_events_are_in_the_training_rows_of_every_fold(rng):
+    """Two rows of sixty: folds by content alone have both in one fold, whose training rows then have none."""
+    X = rng.normal(size=(60, 2))
+    X[:, 0].sort()
+    y = np.zeros(60)
+    y[[3, 8]] = 2.0
+    alone = deal(np.arange(60), y, 5, classes=None)
+    assert any(set(fold) >= {3, 8} for fold in alone)
+    learner = kw.learners.SimpleMKL(loss="poisson")
+    model = kw.MKLRegressor([kw.kernels.Linear()], learner, C="auto").fit(X, y)
+    assert model.status_ == "converged"
+    with pytest.raises(kw.InputError, match="training rows of a fold"):
+        kw.MKLRegressor([kw.kernels.Linear()], learner, C="auto").fit(X, np.where(np.arange(60) == 3, y, 0.0))
+    # rows of one group share a fold, and then all rows with counts do
+    groups = np.r_[np.zeros(10), np.arange(1, 51)]
+    with pytest.raises(kw.InputError, match="too few groups"):
+        kw.MKLRegressor([kw.kernels.Linear()], learner, C="auto").fit(X, y, groups=groups)
+    times = np.column_stack([y > 0, rng.exponential(size=60)])
+    assert kw.MKLSurvival([kw.kernels.Linear()]).fit(X, times).status_ == "converged"
+    with pytest.raises(kw.InputError, match="training rows of a fold"):
+        kw.MKLSurvival([kw.kernels.Linear()]).fit(X, times * [[k == 3, 1] for k in range(60)])

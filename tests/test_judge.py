@@ -16,7 +16,7 @@ import kernelweave as kw
 import raw_scales
 import stress
 from kernelweave import judge
-from kernelweave.machines.losses import LOSSES, Huber, Quantile, as_loss
+from kernelweave.machines.losses import LOSSES, Cox, Huber, Quantile, as_loss
 from kernelweave.results.solution import Statement
 from known_sets import KNOWN
 from problems import needs_long_double
@@ -385,3 +385,100 @@ def test_kernels_weighted_by_the_targets_are_confirmed(seed, tmp_path):
         if content["problem"]["criterion"] == "margins" and (weights > 0.1).sum() > 1 and seed % 3:
             content["fit"]["weights"] = (weights * 2.0 ** -np.arange(len(weights))).tolist()
             assert "not the shares" in judge.judge(resealed(content), data)[0]
+
+
+# ---- Cox's partial likelihood ---------------------------------------------------------------------------
+
+
+def censored(seed):
+    """A solution of censored times, its problem and its data."""
+    rng = np.random.default_rng(seed)
+    n, M = int(rng.integers(4, 30)) if seed % 40 else 105, int(rng.integers(1, 5))
+    Z = rng.normal(size=(n, 2 * M)) * 10.0 ** rng.uniform(-1, 1, 2 * M)
+    time = rng.exponential(np.exp(-Z[:, 0] / Z[:, 0].std()))
+    if rng.random() < 0.7:
+        time = np.ceil(time * rng.choice([1.0, 3.0, 10.0]))
+    event = rng.random(n) < rng.choice([0.3, 0.7, 1.0])
+    strata = rng.integers(0, 3, n) if rng.random() < 0.3 else None
+    weight = rng.integers(0, 3, n) * rng.random(n) if rng.random() < 0.5 else None
+    event[0] = True
+    if weight is not None:
+        weight[0] = 1.0
+    y = Cox.targets(time, event, strata)
+    sets = [kw.weight_sets.LpBall(1.5), kw.weight_sets.LpBall(2.0), kw.weight_sets.ElasticNet(0.5)]
+    sets += [kw.weight_sets.Simplex(), kw.weight_sets.CappedSimplex(0.6)] if M > 1 else []
+    how = {
+        "loss": Cox(strata is not None, str(rng.choice(["breslow", "efron"]))),
+        "weights": sets[int(rng.integers(len(sets)))],
+        "C": float(10.0 ** rng.uniform(-2.0, 1.5)),
+        "sample_weight": weight,
+        "scale": np.exp(rng.normal(size=M)),
+    }
+    data = {"kernels": np.stack([own @ own.T for own in np.split(Z, M, axis=1)], axis=-1), "y": y}
+    problem = kw.Problem(data["kernels"], y, **how)
+    if rng.random() < 0.3:
+        data = {"features": Z, "groups": 2 * np.arange(M + 1), "y": y}
+        problem = kw.Problem(kw.FeatureStack(Z, data["groups"]), y, **how)
+    return kw.solve(problem, tol=float(10.0 ** rng.uniform(-8, -2))), problem, data
+
+
+@needs_long_double
+@pytest.mark.parametrize("seed", range(60))
+def test_certificates_of_censored_times_are_confirmed_and_changed_ones_refused(seed, tmp_path):
+    found, problem, data = censored(seed)
+    content = exported(tmp_path, found, problem, data)
+    wrong, upper, lower = judge.judge(content, data)
+    assert wrong == ""
+    claim = content["claim"]
+    far = 3 * claim["rounding"] + 1e-9 * claim["primal"]
+    for part in (
+        {"primal": claim["primal"] - far},
+        {"primal": claim["primal"] + 1.01 * claim["gap"] + far},
+        {"gap": float(upper - lower) / 2 - far},
+    ):
+        assert judge.judge(resealed({**content, "claim": {**claim, **part}}), data)[0] != ""
+    # another problem is another optimum
+    for name, value in (("stratified", None), ("ties", "exact")):
+        other = resealed({**content, "problem": {**content["problem"], name: value}})
+        assert "needs `ties`" in judge.judge(other, data)[0]
+    rng = np.random.default_rng(seed)
+    fit, name = content["fit"], str(rng.choice(["weights", "dual_coef"]))
+    values = np.array(fit[name])
+    place = tuple(rng.integers(values.shape))
+    values[place] += rng.choice([-1.0, 1.0]) * 10 ** rng.uniform(-2, 1) * (np.abs(values).max() + 1e-3)
+    wrong, upper, _ = judge.judge(resealed({**content, "fit": {**fit, name: values.tolist()}}), data)
+    assert wrong or abs(float(upper) - claim["primal"]) <= claim["gap"] + 1e-15 * claim["primal"]
+
+
+@needs_long_double
+@pytest.mark.parametrize("ties", ["breslow", "efron"])
+@pytest.mark.parametrize("stratified", [False, True])
+def test_the_judge_bounds_cox_and_his_conjugate_from_their_side(stratified, ties, rng):
+    loss, costs = Cox(stratified, ties), rng.integers(0, 3, 30) * rng.uniform(0.5, 2.0, 30)
+    p = {"loss": "cox", **vars(loss)}
+    time, event = rng.integers(1, 8, 30), rng.random(30) < 0.7
+    y = Cox.targets(time, event, rng.integers(0, 2, 30) if stratified else None)
+    exact_y, exact_costs = judge.exact(y), judge.exact(costs)
+    # beyond 10,000 below the largest, exponentials have a bound that is far above them
+    for spread in (0.1, 3.0, 1e3):
+        f = spread * rng.normal(size=30)
+        wanted, values = loss.total(y, costs, f), judge.exact(f)
+        found = judge.cox_above(p, exact_y, exact_costs, values, values)
+        assert found >= judge.Q(wanted) * (1 - judge.Q(1e-14))
+        assert float(found) == pytest.approx(wanted, rel=1e-13)
+    f = rng.normal(size=30)
+    b = judge.cox_feasible(p, judge.exact(-loss.gradient(y, costs, f)), exact_y, exact_costs)
+    near = np.array([float(v) for v in b])
+    np.testing.assert_allclose(near, -loss.gradient(y, costs, f), atol=1e-13)
+    found = float(judge.cox_conjugate_above(p, b, exact_y, exact_costs))
+    assert found == pytest.approx(-loss.dual_term(y, costs, near), rel=1e-11)
+    # Young's inequality, in exact numbers, also at coefficients that are moved far
+    for _ in range(20):
+        any_b = judge.cox_feasible(p, judge.exact(rng.normal(size=30)), exact_y, exact_costs)
+        values = judge.exact(2.0 * rng.normal(size=30))
+        above = judge.cox_conjugate_above(p, any_b, exact_y, exact_costs)
+        whole = judge.cox_above(p, exact_y, exact_costs, values, values) + above + judge.dot(any_b, values)
+        assert whole >= 0
+        assert loss.infeasibility(y, costs, np.array([float(v) for v in any_b])) < 1e-12
+        best = -loss.dual_term(y, costs, np.array([float(v) for v in any_b]))
+        assert float(above) == pytest.approx(best, rel=1e-9, abs=1e-9)

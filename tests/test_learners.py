@@ -419,7 +419,9 @@ def test_a_target_of_two_values_is_a_target(rng, monkeypatch):
     seen = []
     plain = solving.deal
     monkeypatch.setattr(
-        solving, "deal", lambda *a, stratify, **k: seen.append(stratify) or plain(*a, stratify=stratify, **k)
+        solving,
+        "deal",
+        lambda *a, classes, **k: seen.append(classes is not None) or plain(*a, classes=classes, **k),
     )
     for estimator, asked in ((kw.MKLRegressor, False), (kw.MKLClassifier, True)):
         seen.clear()

@@ -424,10 +424,10 @@ def test_content_folds_do_not_see_order_or_repetition(rng, form):
     def source(rows):
         return table_source(X[rows]) if form == "table" else StackSource(stack[np.ix_(rows, rows)])
 
-    base = as_partition(content_folds(source(ids).content(), y, 5), ids)
+    base = as_partition(content_folds(source(ids).content(), y, 5, classes=y), ids)
     assert sorted(map(len, base)) == [8] * 5
     rows = rng.permutation(np.r_[ids, rng.integers(0, 40, 60)])
-    folds = content_folds(source(rows).content(), y[rows], 5)
+    folds = content_folds(source(rows).content(), y[rows], 5, classes=y[rows])
     assert as_partition(folds, rows) == base
     for train, test in folds:
         assert not set(rows[train]) & set(rows[test])
@@ -438,20 +438,23 @@ def test_content_folds_of_a_bank_use_the_sample_index(rng):
     X, y = data(rng, n=30)
     bank = kw.KernelBank(np.stack([k(X) for k in KERNELS], axis=-1))
     index = np.arange(30)
-    base = as_partition(content_folds(BankSource(bank, index).content(), y, 3), index)
+    base = as_partition(content_folds(BankSource(bank, index).content(), y, 3, classes=y), index)
     rows = rng.permutation(np.r_[index, index[:7]])
-    assert as_partition(content_folds(BankSource(bank, rows).content(), y[rows], 3), rows) == base
+    assert (
+        as_partition(content_folds(BankSource(bank, rows).content(), y[rows], 3, classes=y[rows]), rows)
+        == base
+    )
 
 
 def test_content_folds_share_out_classes_and_the_range_of_y(rng):
     X, _ = data(rng, n=53)
     y = np.repeat([0.0, 1.0, 2.0], [31, 15, 7])
-    for _, test in content_folds(table_source(X).content(), y, 5):
+    for _, test in content_folds(table_source(X).content(), y, 5, classes=y):
         counts = np.bincount(y[test].astype(int), minlength=3)
         assert np.abs(counts - np.array([31, 15, 7]) / 5).max() <= 1
     y = rng.normal(size=53)
     order = np.sort(y)
-    for _, test in content_folds(table_source(X).content(), y, 5):
+    for _, test in content_folds(table_source(X).content(), y, 5, classes=y):
         # one of every five consecutive values
         assert np.diff(np.searchsorted(order, np.sort(y[test]))).tolist() == [5] * (len(test) - 1)
 
@@ -459,9 +462,9 @@ def test_content_folds_share_out_classes_and_the_range_of_y(rng):
 def test_content_folds_of_few_distinct_rows(rng):
     X = np.repeat(rng.normal(size=(3, 3)), 4, axis=0)
     y = np.repeat([0.0, 1.0, 2.0], 4)
-    folds = content_folds(table_source(X).content(), y, 5)
+    folds = content_folds(table_source(X).content(), y, 5, classes=y)
     assert len(folds) == 3
-    assert content_folds(table_source(X[:4]).content(), y[:4], 5) == []
+    assert content_folds(table_source(X[:4]).content(), y[:4], 5, classes=y[:4]) == []
     model = kw.MKLRegressor(list(KERNELS), RLS2(n_alphas=4)).fit(X[:4], y[:4])
     assert model.predict(X[:1]) == pytest.approx([0.0])
 
@@ -526,7 +529,7 @@ def everything(model, X, y):
     task = model.model_.task
     classes = isinstance(model, kw.MKLClassifier)
     labels = np.unique(y, return_inverse=True)[1].astype(float) if classes else y[:, None]
-    folds = make_folds(task.content, labels, 5, stratify=classes)
+    folds = make_folds(task.content, labels, 5, classes=labels if classes else None)
     score = negative_squared_error(task.targets, task.sample_weight)
     learner = RLS2()
     found = score_folds(task, learner, folds, model._candidates, score)

@@ -228,6 +228,8 @@ def entropy_below(a: Q) -> Q:
 
 def feasible(p: Mapping[str, Any], b: Row, y: Row, costs: Row) -> Row:
     """Dual coefficients in their box, and with sum zero if there is an intercept."""
+    if p["loss"] == "cox":
+        return cox_feasible(p, b, y, costs)
     limits = [box(p, v, c) for v, c in zip(y, costs, strict=True)]
     b = [min(max(v, low), high) for v, (low, high) in zip(b, limits, strict=True)]
     excess = sum(b, Q(0)) if p["intercept"] else Q(0)
@@ -238,6 +240,126 @@ def feasible(p: Mapping[str, Any], b: Row, y: Row, costs: Row) -> Row:
         step = min(max(excess, Q(0)), max(b[i], Q(0))) + max(min(excess, Q(0)), min(b[i], Q(0)))
         b[i], excess = b[i] - step, excess - step
     return b
+
+
+# ---- Cox's partial likelihood -----------------------------------------------------------------------------
+
+
+def by_time(p: Mapping[str, Any], y: Row, costs: Row) -> list[list[tuple[list[int], list[int]]]]:
+    """Of every stratum and time, in order, the rows with a cost that have an event, and the others."""
+    found: dict[int, dict[Q, tuple[list[int], list[int]]]] = {}
+    for i, (v, cost) in enumerate(zip(y, costs, strict=True)):
+        if cost:
+            times = found.setdefault(math.floor(abs(v)) if p["stratified"] else 0, {})
+            times.setdefault(abs(v), ([], []))[v < 0].append(i)
+    return [[times[t] for t in sorted(times)] for _, times in sorted(found.items())]
+
+
+def unit(y: Row, costs: Row) -> Q:
+    """What rows at risk are counted in: the smallest cost of an event."""
+    return min((cost for v, cost in zip(y, costs, strict=True) if v > 0 and cost), default=Q(1))
+
+
+def terms(p: Mapping[str, Any], events: list[int], costs: Row) -> list[tuple[Q, Q]]:
+    """Weights of the logarithms at a time, and weights in them of the events there."""
+    total, m = sum((costs[i] for i in events), Q(0)), len(events)
+    if p["ties"] == "efron":
+        return [(total / m, 1 - Q(place, m)) for place in range(m)]
+    return [(total, Q(1))] if m else []
+
+
+def cox_above(p: Mapping[str, Any], y: Row, costs: Row, low: Row, high: Row) -> Q:
+    """An upper bound of the loss of rows whose values lie between two numbers."""
+    one, top = unit(y, costs), max(f for f, cost in zip(high, costs, strict=True) if cost)
+    total = sum((cost * (top - f) for v, cost, f in zip(y, costs, low, strict=True) if v > 0), Q(0))
+    for times in by_time(p, y, costs):
+        at_risk = Q(0)
+        for events, others in reversed(times):
+            own, rest = (
+                sum((costs[i] * exp_above(high[i] - top) for i in rows), Q(0)) for rows in (events, others)
+            )
+            at_risk += rest
+            total += sum(
+                (w * log_bounds((at_risk + s * own) / one)[1] for w, s in terms(p, events, costs)), Q(0)
+            )
+            at_risk += own
+    return total
+
+
+def cox_feasible(p: Mapping[str, Any], b: Row, y: Row, costs: Row) -> Row:
+    """Dual coefficients ``a - c`` near given ones: no c is below 0, and no sum of the c so far above that of the a."""
+    a = [cost if v > 0 else Q(0) for v, cost in zip(y, costs, strict=True)]
+    out = [Q(0)] * len(b)
+    for times in by_time(p, y, costs):
+        # events of a time come before its other rows
+        steps = [rows for both in times for rows in both if rows]
+        begun = next((k for k, rows in enumerate(steps) if a[rows[0]]), len(steps))
+        c = {i: max(a[i] - b[i], Q(0)) for rows in steps[begun:] for i in rows}
+        total, pool = sum(c.values(), Q(0)), Q(0)
+        scale = sum((a[i] for i in c), Q(0)) / total if total else Q(0)
+        for rows in steps[begun:]:
+            pool += sum((a[i] for i in rows), Q(0))
+            own = sum((c[i] for i in rows), Q(0))
+            taken = pool if rows is steps[-1] else min(own * scale, pool)
+            for i in rows:
+                out[i] = a[i] - (c[i] * (taken / own) if own else taken / len(rows))
+            pool -= taken
+    return out
+
+
+def cox_conjugate_above(p: Mapping[str, Any], b: Row, y: Row, costs: Row) -> Q:
+    """An upper bound of ``sup_f -b f - loss(f)`` at feasible coefficients.
+
+    Each term hands its weight to rows at risk, so that every row has its c: any division gives a bound, and that with
+    the smallest sum of entropies the supremum. Without ties it is known; with them shares of events are rounded.
+    """
+    one, total = unit(y, costs), Q(0)
+    for times in by_time(p, y, costs):
+        v = Q(0)
+        for events, others in times:
+            own, rest = (sum((costs[i] * (y[i] > 0) - b[i] for i in rows), Q(0)) for rows in (events, others))
+            for i in (*events, *others):
+                c = costs[i] * (y[i] > 0) - b[i]
+                total += a_log_a(c)[1] - c * log_bounds(costs[i] / one)[0]
+            logarithms = terms(p, events, costs)
+            deaths = sum((w for w, _ in logarithms), Q(0))
+            if len(logarithms) < 2:
+                total += a_log_a(v)[1] - a_log_a(v + deaths)[0]
+            else:
+                total += division_above(logarithms, v, own, v + deaths - own)
+            v += deaths - own - rest
+    return total
+
+
+def division_above(logarithms: list[tuple[Q, Q]], v: Q, own: Q, rest: Q) -> Q:
+    """What a time with ties adds: v and the weights of its terms go to events and the rest, in two given sums."""
+    w, s = (np.array([to_long(x) for x in column]) for column in zip(*logarithms, strict=True))
+    before, share = to_long(v), LONG(own > 0)
+    if own and rest:
+        low = np.log(to_long(own)) - np.log(to_long(rest))
+        high = low + np.log(LONG(len(s)))
+        for _ in range(90):
+            z = (low + high) / 2
+            share = 1 / (1 + np.exp(-z))
+            each = w / (1 - (1 - s) * share)
+            wanted = np.log(to_long(own) / to_long(rest)) + np.log(before + each.sum())
+            low, high = (z, high) if z + np.log(before + (s * each).sum()) < wanted else (low, z)
+    whole = [v, *(x for x, _ in logarithms)]
+    parts = [before * share, *(w * s * share / (1 - (1 - s) * share))]
+    to_events = [min(max(Q(float(x)), Q(0)), most) for x, most in zip(parts, whole, strict=True)]
+    excess = sum(to_events, Q(0)) - own
+    if excess > 0:
+        to_events = [x * (own / (own + excess)) for x in to_events]
+    elif excess < 0:
+        to_events = [
+            most - (most - x) * (rest / (rest - excess)) for x, most in zip(to_events, whole, strict=True)
+        ]
+    total = -a_log_a(own)[0] - a_log_a(rest)[0]
+    for x, most in zip(to_events, whole, strict=True):
+        total += a_log_a(x)[1] + a_log_a(most - x)[1]
+    for x, (weight, share_there) in zip(to_events[1:], logarithms, strict=True):
+        total -= a_log_a(weight)[0] + x * log_bounds(share_there)[0]
+    return total
 
 
 # ---- sets of weights --------------------------------------------------------------------------------------
@@ -307,7 +429,11 @@ def bounds(p: Mapping[str, Any], fit: Mapping[str, Any], kernels: Kernels, Y: li
     for y, c, w, t in zip(Y, C, features, exact(fit["intercept"]), strict=True):
         f, e, form = kernels.combine(d, c) if w is None else kernels.predict(d, exact(w))
         upper += size * form / 2
-        upper += dot(costs, [loss_above(p, v, a + t - r, a + t + r) for v, a, r in zip(y, f, e, strict=True)])
+        low, high = ([a + t + sign * r for a, r in zip(f, e, strict=True)] for sign in (-1, 1))
+        if p["loss"] == "cox":
+            upper += cox_above(p, y, costs, low, high)
+        else:
+            upper += dot(costs, [loss_above(p, *row) for row in zip(y, low, high, strict=True)])
     factor = Q(fit["radius2"]) if centre else rho
     points = [([[factor * v for v in c] for c in C], centre)]
     if fit["proof"]:
@@ -331,6 +457,11 @@ def bounds(p: Mapping[str, Any], fit: Mapping[str, Any], kernels: Kernels, Y: li
 
 def dual_below(p: Mapping[str, Any], B: list[Row], Y: list[Row], costs: Row, quadratic: Q) -> Q:
     """A lower bound of the dual objective at feasible coefficients, or at the best multiple of them."""
+    if p["loss"] == "cox":
+        return (
+            -sum((cox_conjugate_above(p, b, y, costs) for b, y in zip(B, Y, strict=True)), Q(0))
+            - quadratic / 2
+        )
     entries = [
         (v, y, c) for b, row in zip(B, Y, strict=True) for v, y, c in zip(b, row, costs, strict=True) if v
     ]
@@ -512,6 +643,10 @@ def wrong_parameter(p: Mapping[str, Any]) -> str:
         value = p.get(name)
         if p["loss"] == loss and not (isinstance(value, int | float) and 0 < value < largest):
             return f"The loss {loss} needs a number `{name}` between 0 and {largest:g}, not {value!r}."
+    if p["loss"] == "cox" and (
+        p.get("ties") not in ("breslow", "efron") or not isinstance(p.get("stratified"), bool)
+    ):
+        return "The loss cox needs `ties`, breslow or efron, and `stratified`, true or false."
     return ""
 
 
@@ -525,11 +660,16 @@ def judge(content: Mapping[str, Any], data: Mapping[str, np.ndarray]) -> tuple[s
     kernels = Kernels(data)
     Y = [exact(y) for y in np.asarray(data["y"], dtype=np.float64).reshape(kernels.n, -1).T]
     p, fit = content["problem"], content["fit"]
-    primal, gap, rounding = (Q(content["claim"][name]) for name in ("primal", "gap", "rounding"))
+    claims = [content["claim"][name] for name in ("primal", "gap", "rounding")]
+    if not all(map(math.isfinite, claims)):
+        return "The claim is not finite: nothing is certified.", HUGE, Q(0)
+    primal, gap, rounding = map(Q, claims)
     if wrong := wrong_parameter(p):
         return wrong, HUGE, Q(0)
     if p["loss"] == "poisson" and min(min(y) for y in Y) < 0:
         return "Counts must not be negative.", HUGE, Q(0)
+    if p["loss"] == "cox" and not all(all(y) for y in Y):
+        return "Times must not be zero.", HUGE, Q(0)
     if p["criterion"] == "alignment":
         upper, lower = alignment_bounds(p, fit, kernels, Y[0])
     elif p["criterion"] == "margins":

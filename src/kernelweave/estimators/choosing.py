@@ -21,6 +21,7 @@ from kernelweave.fitting.folds import (
     Score,
     can_search,
     choose,
+    classes_of,
     content_folds,
     finish_search,
     first_good,
@@ -342,9 +343,8 @@ def by_content(
     """Candidates for alpha of the learner, by the squared error, or another score, on folds that rows determine."""
     given = learner.given_alphas()
     alphas = shared_alphas(task, problems, learner.n_alphas, learner) if given is None else given
-    folds = content_folds(
-        task.content, labels, learner.n_folds, stratify=task.classification, groups=task.groups
-    )
+    classes = classes_of(task, learner, labels)
+    folds = content_folds(task.content, labels, learner.n_folds, classes=classes, groups=task.groups)
     score = negative_squared_error(task.targets, task.loss_weight)
     narrow = can_search(task, learner, alphas)
     if asked is not None:
@@ -405,15 +405,17 @@ def of_costs(
     of_recipe = isinstance(learner, learners.LEARNERS[kind]) and learner.solver == params["solver"]
     held = plain and task.classification and of_recipe and learner.p > 1
 
+    classes = classes_of(task, learner, labels)
+
     def one_of(some: Rows, n_parts: int) -> tuple[Rows, list[Fold]]:
         if n_parts > 1:
-            few = some[np.isin(some, deal(task.content, labels, n_parts, stratify=task.classification)[0])]
+            few = some[np.isin(some, deal(task.content, labels, n_parts, classes=classes)[0])]
             # all of them where these are of one group
             if task.groups is None or len(np.unique(task.groups[few])) > 1:
                 some = few
         groups = None if task.groups is None else task.groups[some]
-        part = task.content[some], labels[some], N_FOLDS
-        return some, content_folds(*part, stratify=task.classification, groups=groups)
+        own = None if classes is None else classes[some]
+        return some, content_folds(task.content[some], labels[some], N_FOLDS, classes=own, groups=groups)
 
     every = np.arange(n_rows)
     # rough weights depend on the order of the rows

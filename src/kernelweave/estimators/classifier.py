@@ -256,7 +256,8 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         if isinstance(cv, int | np.integer):
             check_value(Whole(2), "cv", cv)
             together = task.groups if numbers is None else numbers
-            folds = content_folds(task.content, codes.astype(float), int(cv), groups=together)
+            classes = codes.astype(float)
+            folds = content_folds(task.content, classes, int(cv), classes=classes, groups=together)
         else:
             folds = split_rows(cv, codes, classifier=True, groups=groups)
         if not any(len(test) for _, test in folds):

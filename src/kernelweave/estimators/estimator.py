@@ -204,9 +204,12 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         X : array-like, SciPy sparse matrix or data frame of shape (n_samples, n_features), or several of them
             Several views as a dict, a list or `kernelweave.Views`. Or sample indices / a kernel stack, see `kernels`.
             Text and categorical columns of frames are encoded.
-        y : array-like of shape (n_samples,), (n_samples, n_outputs) or (n_samples, n_labels)
+        y : array-like of shape (n_samples,), (n_samples, n_outputs) or (n_samples, n_labels), or a structured array
             For regression numbers. For classification labels of any type; or several labels, 1 or 0 for each row, as
-            an array, a sparse matrix or a data frame, whose columns name them.
+            an array, a sparse matrix or a data frame, whose columns name them. For `MKLSurvival` events and times: a
+            structured array or a frame with the columns `event` (True or 1, and False or 0 where the time is censored)
+            and `time`, at least 0, or these two in this order. A third column, `stratum`, names groups with a baseline
+            of their own.
         sample_weight : array-like of shape (n_samples,), optional
             A weight is equivalent to repetitions of the row; rows of weight 0 are dropped. Where missing cells are
             skipped or filled from the nearest rows, and where missing views are completed, every row counts once.

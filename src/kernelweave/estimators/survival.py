@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,7 +11,6 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave import learners, recipe
-from kernelweave._callbacks import with_callbacks
 from kernelweave._checks import InputError, as_floats, check_finite
 from kernelweave._docstrings import inherits_parameters
 from kernelweave._parameters import OneOf
@@ -19,10 +18,10 @@ from kernelweave._types import Features, Target
 from kernelweave.estimators.choosing import N_FOLDS, Candidates
 from kernelweave.estimators.estimator import BaseMKL
 from kernelweave.estimators.targets import Targets, check_length, row_weights
-from kernelweave.fitting.folds import Fold, FoldScores, content_folds, negative_loss, score_folds
-from kernelweave.fitting.survival import baseline, concordant, harrell, read_times, targets_of, value_at
+from kernelweave.fitting.folds import Fold, FoldScores, classes_of, content_folds, negative_loss, score_folds
+from kernelweave.fitting.survival import baselines, concordant, harrell, read_times, targets_of, value_at
 from kernelweave.fitting.task import NormalizedProblem, Report, Task
-from kernelweave.machines.losses import Cox
+from kernelweave.machines.cox import TIES, Cox
 
 __all__ = ["MKLSurvival"]
 
@@ -50,7 +49,7 @@ class MKLSurvival(BaseMKL):
 
         1/2 ||f||^2 + C sum_{events i} w_i [log sum_{j: t_j >= t_i} w_j exp(f_j) - f_i] ,
 
-    with Breslow's treatment of equal times. Rows of several strata have baselines of their own.
+    here with Breslow's treatment of equal times. Rows of several strata have baselines of their own.
 
     Parameters
     ----------
@@ -62,6 +61,10 @@ class MKLSurvival(BaseMKL):
         folds. With a learner None is its own C.
     scoring : {"likelihood", "concordance"}, default="likelihood"
         What chooses C on the folds: the partial likelihood of their test rows, or Harrell's concordance.
+    ties : {"breslow", "efron"}, default="breslow"
+        What is at risk at an event whose time others share, in the likelihood and in baselines: with Breslow all of
+        them, with Efron a share of them, which is closer to the truth where many times are equal. See
+        `kernelweave.losses.Cox`.
 
     Attributes
     ----------
@@ -101,38 +104,10 @@ class MKLSurvival(BaseMKL):
     """
 
     scoring: Annotated[str, OneOf(*SCORES)] = "likelihood"
+    ties: Annotated[str, TIES] = "breslow"
 
     _scores_predictions: ClassVar[bool] = False
     _decides: ClassVar[bool] = False
-
-    @with_callbacks
-    def fit(
-        self,
-        X: Features,
-        y: Target,
-        sample_weight: ArrayLike | None = None,
-        *,
-        groups: ArrayLike | None = None,
-    ) -> Self:
-        """Learn weights and coefficients.
-
-        Parameters
-        ----------
-        X : array-like, SciPy sparse matrix or data frame of shape (n_samples, n_features), or several of them
-            As `MKLRegressor.fit` takes it: one table, views, sample indices or a kernel stack.
-        y : structured array, data frame or array of shape (n_samples, 2) or (n_samples, 3)
-            Events and times: the columns `event` (True or 1, and False or 0 where the time is censored) and `time`, at
-            least 0, or these two in this order. A third column, `stratum`, names groups with a baseline of their own.
-        sample_weight : array-like of shape (n_samples,), optional
-            A weight is equivalent to repetitions of the row; rows of weight 0 are dropped.
-        groups : array-like of shape (n_samples,), optional
-            Rows of one group, such as a patient, share a fold.
-
-        Returns
-        -------
-        self
-        """
-        return self._fit_anew(X, y, sample_weight, {"groups": groups})
 
     def _read_targets(self, y: Any, sample_weight: ArrayLike | None, n_rows: int) -> Targets:
         time, event, strata = read_times(y)
@@ -140,12 +115,15 @@ class MKLSurvival(BaseMKL):
         weights = row_weights(sample_weight, n_rows)
         names = np.empty(0) if strata is None else np.unique(strata)
         targets = targets_of(time, event, strata, weights)
-        self._read = time, event, strata, weights
+        self._read = time, targets, weights
         self.strata_ = names
-        loss = Cox(stratified=strata is not None)
         costs = np.ones(n_rows) if weights is None else weights
-        residuals = -loss.gradient(targets, costs, np.zeros(n_rows))
+        residuals = -self._loss.gradient(targets, costs, np.zeros(n_rows))
         return Targets([targets[:, None]], targets, weights, evidence=residuals[:, None])
+
+    @property
+    def _loss(self) -> Cox:
+        return Cox(stratified=bool(len(self.strata_)), ties=self.ties)
 
     def _default_learner(self) -> learners.Learner:
         name, params = recipe.CLASSIFICATION
@@ -161,7 +139,7 @@ class MKLSurvival(BaseMKL):
                 f"`learner` of {type(self).__name__} must be one that takes any loss, {', '.join(known)}, got "
                 f"{type(learner).__name__}."
             )
-        return clone(learner).set_params(loss=Cox(stratified=bool(len(self.strata_))))
+        return clone(learner).set_params(loss=self._loss)
 
     def _chooses_cost(self, learner: learners.Learner) -> bool:
         return self.C == "auto" or (self.C is None and self.learner is None)
@@ -176,8 +154,8 @@ class MKLSurvival(BaseMKL):
     ) -> Candidates:
         if not self._chooses_cost(learner):
             return Candidates(np.array([learner.requested()], dtype=np.float64))
-        event = task.targets[0][:, 0] > 0.0
-        folds = content_folds(task.content, event.astype(float), N_FOLDS, stratify=True, groups=task.groups)
+        classes = classes_of(task, learner, labels)
+        folds = content_folds(task.content, labels, N_FOLDS, classes=classes, groups=task.groups)
         searcher = clone(learner)
         if searcher.tol < recipe.COST_TOL:
             searcher.set_params(tol=recipe.COST_TOL)
@@ -208,20 +186,9 @@ class MKLSurvival(BaseMKL):
         super()._fit(X, y, sample_weight, params)
         if self.learner is None:
             self.defaults_["learner"] = LEARNER_SAID
-        time, event, strata, weights = self._read
+        time, targets, weights = self._read
         del self._read
-        risk = self.predict(X)
-        parts = [np.ones(len(time), dtype=bool)]
-        if strata is not None:
-            parts = [strata == name for name in self.strata_]
-        self.baselines_ = [
-            baseline(time[rows], event[rows], risk[rows], None if weights is None else weights[rows])
-            if (
-                event[rows] & (np.ones(rows.sum()) if weights is None else weights[rows] > 0).astype(bool)
-            ).any()
-            else (np.empty(0), np.empty(0))
-            for rows in parts
-        ]
+        self.baselines_ = baselines(self._loss, time, targets, self.predict(X), weights)
         self.event_times_ = np.unique(np.concatenate([times for times, _ in self.baselines_]))
 
     # ---- predicting -------------------------------------------------------------------------------
@@ -244,7 +211,7 @@ class MKLSurvival(BaseMKL):
     def predict_cumulative_hazard(
         self, X: Features, times: ArrayLike | None = None, *, strata: ArrayLike | None = None
     ) -> Array:
-        """Cumulative hazards of rows up to some times, by Breslow's estimator.
+        """Cumulative hazards of rows up to some times, by the estimator of Breslow or Efron, as `ties` says.
 
         Parameters
         ----------

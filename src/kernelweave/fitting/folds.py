@@ -101,20 +101,25 @@ KEPT_BYTES = 2**28
 
 
 def content_folds(
-    content: Rows, y: Array, n_splits: int, *, stratify: bool = True, groups: Rows | None = None
+    content: Rows, y: Array, n_splits: int, *, classes: Array | None, groups: Rows | None = None
 ) -> list[Fold]:
     """Folds that depend only on the values of the rows, not on their order or number of repetitions, see `deal`.
 
-    Distinct rows are sorted by content and assigned in turn; equal rows share a fold. With `stratify` (classes)
-    they are sorted by target first, so that every fold has its share of each class. None if all rows are equal.
-    Training rows have the order of their content.
+    Distinct rows are sorted by content and assigned in turn; equal rows share a fold. With `classes` they are sorted by
+    these first, so that every fold has its share of each. None if all rows are equal. Training rows have the order of
+    their content.
     """
-    tests = deal(content, y, n_splits, stratify=stratify, groups=groups)
+    tests = deal(content, y, n_splits, classes=classes, groups=groups)
     if len(tests) < 2:
         return []
     # solutions that end early depend on the order of the rows
     order = by_value(content, y)
     return [(order[~np.isin(order, test)], test) for test in tests]
+
+
+def classes_of(task: Task, learner: Learner, labels: Array) -> Array | None:
+    """What folds of a task are stratified by, given labels or numbers of its rows; None for numbers of most losses."""
+    return labels if task.classification else learner.fold_classes(labels)
 
 
 def read_groups(groups: Any, n_rows: int) -> Rows | None:

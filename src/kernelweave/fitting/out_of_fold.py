@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from scipy.special import log_softmax
 
 from kernelweave._checks import InputError
-from kernelweave.fitting.folds import Fold, content_folds, walk_folds
+from kernelweave.fitting.folds import Fold, classes_of, content_folds, walk_folds
 from kernelweave.fitting.task import Task
 from kernelweave.learners import Learner
 
@@ -61,7 +61,8 @@ class OutOfFold:
             if task.classification
             else np.concatenate(task.targets, axis=1)
         )
-        folds = content_folds(task.content, labels, N_FOLDS, stratify=task.classification, groups=task.groups)
+        classes = classes_of(task, learner, labels)
+        folds = content_folds(task.content, labels, N_FOLDS, classes=classes, groups=task.groups)
         found = cls.of(task, learner, decided(task, learner, alpha, folds))
         if found is None:
             raise InputError(

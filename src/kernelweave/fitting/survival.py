@@ -133,21 +133,22 @@ def censoring(time: Array, event: NDArray[np.bool_]) -> tuple[Array, Array]:
     return times, share
 
 
-def baseline(
-    time: Array, event: NDArray[np.bool_], risk: Array, weight: Array | None = None
-) -> tuple[Array, Array]:
-    """Times of events, and Breslow's cumulative hazard of a row with risk 0 after each.
+def baselines(
+    loss: Cox, time: Array, targets: Array, risk: Array, weight: Array | None = None
+) -> list[tuple[Array, Array]]:
+    """Of every stratum the times of events, and the cumulative hazard of a row with risk 0 after each.
+
+    It is the sum of the terms of the loss: of Breslow, or of Efron.
 
     References
     ----------
     N. Breslow, discussion of Cox (1972), Journal of the Royal Statistical Society B 34.
     """
     weight = np.ones(len(time)) if weight is None else weight
-    top = float(risk[weight > 0.0].max())
-    times, at_risk, _, _ = counts(time, event, weight * np.exp(risk - top))
-    _, _, events, _ = counts(time, event, weight)
-    some = events > 0.0
-    return times[some], np.cumsum(events[some] / at_risk[some] * np.exp(-top))
+    at = loss.at(targets, weight, risk)
+    times, hazard = time[at.by.order[at.by.starts]], at.hazard
+    some = np.isin(np.arange(len(times)), at.terms.group)
+    return [(times[part][some[part]], hazard[part][some[part]]) for part in at.by.strata]
 
 
 # ---- scores ---------------------------------------------------------------------------------------

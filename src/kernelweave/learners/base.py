@@ -140,6 +140,10 @@ class Learner(Declaration, BaseEstimator, ABC):
         """Predictions of numbers from decision values: these themselves, unless the loss has a link."""
         return values
 
+    def fold_classes(self, y: Array) -> Array | None:
+        """Of numbers the classes of rows of which the training rows of every fold need some; None without."""
+        return None
+
     @property
     def scoring_loss(self) -> Loss | None:
         """The loss by which folds of numbers choose; None for the squared error."""

@@ -11,7 +11,9 @@ Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 
-def deal(content: Rows, y: Array, n_folds: int, *, stratify: bool, groups: Rows | None = None) -> list[Rows]:
+def deal(
+    content: Rows, y: Array, n_folds: int, *, classes: Array | None, groups: Rows | None = None
+) -> list[Rows]:
     """Test rows of folds that depend on the values of rows, not on their order or number of repetitions.
 
     Parameters
@@ -21,9 +23,9 @@ def deal(content: Rows, y: Array, n_folds: int, *, stratify: bool, groups: Rows 
     y : array of shape (n_rows,) or (n_rows, n_outputs)
     n_folds : int
         Fewer if there are fewer distinct rows, or groups.
-    stratify : bool
-        Assign rows of each class in turn, so that every fold has its share. Not for regression, because folds
-        with the same spread of y as the training rows favour models that fit noise.
+    classes : array of shape (n_rows,) or (n_rows, n_outputs), or None
+        Rows of each class are assigned in turn, so that every fold has its share. Not the y of regression, because
+        folds with the same spread of y as the training rows favour models that fit noise.
     groups : array of int, shape (n_rows,), optional
         Rows of one group share a fold; groups with the same distinct rows do too.
 
@@ -32,8 +34,9 @@ def deal(content: Rows, y: Array, n_folds: int, *, stratify: bool, groups: Rows 
     list of arrays
         Only one if all rows are equal.
     """
-    columns = [y.reshape(len(y), -1), content[:, None]]
-    _, rank = np.unique(np.column_stack(columns if stratify else columns[::-1]), axis=0, return_inverse=True)
+    own = content[:, None]
+    columns = [own, y.reshape(len(y), -1)] if classes is None else [classes.reshape(len(y), -1), own]
+    _, rank = np.unique(np.column_stack(columns), axis=0, return_inverse=True)
     rank = rank.reshape(-1)
     if groups is not None:
         if (groups == groups[0]).all():
@@ -41,8 +44,9 @@ def deal(content: Rows, y: Array, n_folds: int, *, stratify: bool, groups: Rows 
                 "`groups` must hold at least two groups, got one, and folds keep a group together. Use rows of further "
                 "groups, or leave `groups` out."
             )
-        _, classes = np.unique(columns[0], axis=0, return_inverse=True)
-        return _deal_groups(rank, classes.reshape(-1) if stratify else np.zeros_like(rank), groups, n_folds)
+        named = np.zeros_like(own) if classes is None else columns[0]
+        _, codes = np.unique(named, axis=0, return_inverse=True)
+        return _deal_groups(rank, codes.reshape(-1), groups, n_folds)
     n_folds = min(n_folds, int(rank.max()) + 1)
     return [np.flatnonzero(rank % n_folds == k) for k in range(n_folds)]
 

@@ -156,7 +156,8 @@ class Output:
         """Test rows of folds by the content of the rows; without it all rows count as distinct, in their order."""
         y, training = self.machine.y, self.training
         content = np.arange(len(y)) if training.content is None else training.content
-        return deal(content, y, n_folds, stratify=training.classification, groups=training.groups)
+        classes = y if training.classification else self.machine.loss.fold_classes(y)
+        return deal(content, y, n_folds, classes=classes, groups=training.groups)
 
     @property
     def features(self) -> FeatureGram | None:
@@ -294,6 +295,9 @@ class CostLearner(Learner):
             raise InputError(
                 f"loss={self.loss!r} is no sum over rows. Use MKLSurvival for censored times, or kw.solve."
             )
+
+    def fold_classes(self, y: Array) -> Array | None:
+        return self.loss_for(False).fold_classes(y)
 
     @property
     def scoring_loss(self) -> Loss | None:

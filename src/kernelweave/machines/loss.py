@@ -253,6 +253,10 @@ class Loss(ABC):
                             "conjugate is sup_f -b f - loss(y, f)."
                         )
 
+    def fold_classes(self, y: Array) -> Array | None:
+        """Classes of rows of which the training rows of every fold need some; None where they need none."""
+        return None
+
     def prediction(self, f: Array) -> Array:
         """Predictions of numbers from decision values: these themselves, unless a link is between them."""
         return f

@@ -418,9 +418,13 @@ class Poisson(Loss):
         if not targets[costs > 0].any():
             raise InputError(
                 f"All targets are 0, so that the best mean is 0 and its logarithm infinite. {self!r} needs rows with "
-                "counts. If other rows have some, these are the rows of a fold: give C, or fewer folds."
+                "counts. If other rows have some, these are the training rows of a fold, and too few rows have counts, "
+                "or too few groups of rows: give C, or fewer folds."
             )
         return targets
+
+    def fold_classes(self, y: Array) -> Array:
+        return np.where(y > 0.0, 1.0, 0.0)
 
     def prediction(self, f: Array) -> Array:
         return np.exp(np.minimum(f, MOST_LOG))

@@ -67,7 +67,7 @@ class Statement:
     weight_set: str = "Simplex"
     set_value: float | None = None
     intercept: bool = True
-    parameters: Mapping[str, float] = field(default_factory=dict)
+    parameters: Mapping[str, float | str] = field(default_factory=dict)
     ball: Array = field(default_factory=lambda: np.empty(0))
     criterion: str = "machine"
 
