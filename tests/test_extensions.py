@@ -99,9 +99,6 @@ def loss():
 def load():
     print(kw.load("run/model.skops").model_.learner)
 
-def described():
-    print(kw.kernels.from_dict({"kernel": "cauchy"}))
-
 def predict():
     assert main(["predict", "run", "t.csv", "--out", "p.csv"]) == 0
 
@@ -111,7 +108,7 @@ def script():
 def by_name():
     print(kw.learners.resolve("widely"), kw.kernels.parse("cauchy"), kw.losses.as_loss("wide-margin"))
 
-for step in (fit, load, described, predict, script, by_name, settings, save, loss):
+for step in (fit, load, predict, script, by_name, settings, save, loss):
     print("====", step.__name__, flush=True)
     process = multiprocessing.get_context("fork").Process(target=step)
     process.start()
@@ -134,7 +131,6 @@ def test_command_line_files_and_scripts_know_what_a_package_brings(elsewhere, tm
     said = dict(part.split("\n", 1) for part in done.stdout.split("==== ")[1:])
     assert "A package counts 48 rows." in said["fit"]
     assert "Widely(" in said["load"]
-    assert said["described"].strip() == "Cauchy(width=1.0)"
     assert "loss='wide-margin'" in said["load"]
     assert (
         said["settings"].strip()

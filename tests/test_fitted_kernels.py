@@ -5,7 +5,6 @@ Modules: `kernels/stationary`, `kernels/steps`, `kernels/training_rows`, `kernel
 """
 
 import itertools
-import json
 import pickle
 
 import numpy as np
@@ -37,12 +36,12 @@ from kernelweave.kernels import (
     Prepared,
     Standardize,
     TrainingRows,
-    from_dict,
     parse,
 )
 from kernelweave.kernels import training_rows as rows_module
 from kernelweave.kernels.pairs import weighted_median
 from kernelweave.kernels.steps import column_statistics
+from kernelweave.persistence.states import from_state, to_state
 from kernelweave.views import Table, as_table
 
 
@@ -235,7 +234,7 @@ KERNELS = [
 def test_values_are_written_and_read(k, fit, X):
     k = k.fitted(X) if fit else k
     assert k.is_fitted == fit
-    assert from_dict(json.loads(json.dumps(k.to_dict()))) == k
+    assert from_state(to_state(k)) == k
     assert parse(repr(k)) == k
     assert pickle.loads(pickle.dumps(k)) == k
     assert hash(pickle.loads(pickle.dumps(k))) == hash(k)
@@ -257,7 +256,7 @@ def test_numbers_of_many_columns_are_not_written_in_full(rng):
     assert len(repr(k)) < 2000
     with pytest.raises(InputError, match="`mean` of Standardize must hold one number for each column"):
         parse(repr(k))
-    assert from_dict(k.to_dict()) == k
+    assert from_state(to_state(k)) == k
 
 
 def test_where_steps_go(X):

@@ -15,7 +15,8 @@ from scipy import sparse
 
 import kernelweave as kw
 from kernelweave._checks import InputError
-from kernelweave.kernels import Linear, Spectrum, WeisfeilerLehman, from_dict, parse
+from kernelweave.kernels import Linear, Spectrum, WeisfeilerLehman, parse
+from kernelweave.persistence.states import from_state, to_state
 
 RNG = np.random.default_rng(8)
 
@@ -171,11 +172,11 @@ def test_columns_of_other_cells():
 
 def test_text_and_plain_values():
     kernel = WeisfeilerLehman(2, normalize=False)
-    assert parse(repr(kernel)) == kernel == from_dict(kernel.to_dict())
+    assert parse(repr(kernel)) == kernel == from_state(to_state(kernel))
     assert parse("weisfeilerlehman.on('graph')").label == "WeisfeilerLehman(iterations=3) on graph"
     assert kernel.fitted(column(GRAPHS)).label.startswith("WeisfeilerLehman(iterations=2, ")
     fitted = WeisfeilerLehman().fitted(column(GRAPHS[:9]))
-    again = from_dict(fitted.to_dict())
+    again = from_state(to_state(fitted))
     phi = fitted.features(column(GRAPHS))
     assert sparse.issparse(phi)
     np.testing.assert_array_equal(again.features(column(GRAPHS)).toarray(), phi.toarray())

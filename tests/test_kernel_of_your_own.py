@@ -14,6 +14,7 @@ import kernelweave as kw
 from kernelweave import kernels
 from kernelweave._parameters import Number
 from kernelweave.kernels import base
+from kernelweave.persistence.states import from_state, to_state
 
 X = np.random.default_rng(3).normal(size=(60, 4))
 Y = np.sin(X[:, 0]) + 0.3 * X[:, 1]
@@ -220,7 +221,7 @@ def test_graphs(tmp_path):
 def test_text_and_plain_values():
     for kernel in BANK:
         assert kernels.parse(repr(kernel)) == kernel
-        assert kernels.from_dict(kernel.to_dict()) == kernel
+        assert from_state(to_state(kernel)) == kernel
     assert kernels.parse("uneven(length=0.5).on(['a'])") == Rough(0.5).on(["a"])
     assert kernels.parse("rough") == Rough()
     with pytest.raises(kw.InputError, match="width"):

@@ -4,7 +4,6 @@ Modules: `kernels`, `kernels/base`, `kernels/categorical`, `kernels/composed`, `
 `kernels/given`, `kernels/learnt`, `kernels/parsing`.
 """
 
-import json
 import math
 import pickle
 
@@ -25,7 +24,6 @@ from kernelweave.kernels import (
     Categorical,
     Constant,
     Custom,
-    Kernel,
     Laplacian,
     Linear,
     Matern,
@@ -36,11 +34,11 @@ from kernelweave.kernels import (
     RationalQuadratic,
     Scaled,
     Sum,
-    from_dict,
     pairwise_statistic,
     parse,
 )
 from kernelweave.kernels.steps import apply_steps
+from kernelweave.persistence.states import from_state, to_state
 from kernelweave.views import Table
 
 rng = np.random.default_rng(0)
@@ -452,7 +450,7 @@ def test_algebra(a, b, c, s):
     for k in (a + b, a * b, s * a, (a + b) * c):
         assert hash(k) == hash(pickle.loads(pickle.dumps(k)))
         assert pickle.loads(pickle.dumps(k)) == k
-        assert from_dict(json.loads(json.dumps(k.to_dict()))) == k
+        assert from_state(to_state(k)) == k
         assert parse(repr(k)) == k
 
 
@@ -487,12 +485,12 @@ def test_bad_factors(factor):
 
 
 @BUILT_IN
-def test_hash_eq_pickle_dict_and_text(k):
+def test_hash_eq_pickle_state_and_text(k):
     copy = pickle.loads(pickle.dumps(k))
     assert copy == k
     assert hash(copy) == hash(k)
     assert len({k, copy}) == 1
-    assert Kernel.from_dict(json.loads(json.dumps(k.to_dict()))) == k
+    assert from_state(to_state(k)) == k
     assert eval(repr(k)) == k
     assert parse(repr(k)) == k
     with pytest.raises(AttributeError):
@@ -661,35 +659,12 @@ def test_custom_errors(function, message):
         Custom(function)(X)
 
 
-def test_custom_diag_shape_and_dict():
+def test_custom_diag_shape():
     with pytest.raises(InputError, match=r"must return shape \(X.shape\[0\],\) = \(40,\), got \(40, 6\)"):
         Custom(cosine, diag=lambda A: A).diag(X)
-    with pytest.raises(InputError, match="custom kernel 'cosine' cannot be saved as plain values"):
-        (Linear() + Custom(cosine).on([0])).to_dict()
 
 
-# --- dicts and text ---
-
-
-@pytest.mark.parametrize(
-    ("description", "message"),
-    [
-        ({"gamma": 1.0}, "dict with the key 'kernel'"),
-        ("rbf", "dict with the key 'kernel'"),
-        ({"kernel": "rbg"}, "Unknown kernel 'rbg'. Did you mean 'rbf'"),
-        ({"kernel": "rbf", "gama": 1.0}, "Unknown parameter of kernel 'rbf' 'gama'. Did you mean 'gamma'"),
-        ({"kernel": "linear", "gamma": 1.0}, "Kernel 'linear' has no parameters, got 'gamma'"),
-        (
-            {"kernel": "scaled", "base": {"kernel": "rbf"}},
-            "Kernel 'scaled' needs factor",
-        ),
-        ({"kernel": "on", "base": {"kernel": "rbf"}}, "Kernel 'on' needs columns"),
-        ({"kernel": "rbf", "gamma": -1.0}, "`gamma` of RBF"),
-    ],
-)
-def test_from_dict_errors(description, message):
-    with pytest.raises(InputError, match=message):
-        from_dict(description)
+# --- text ---
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,6 @@ from kernelweave.kernels import (
     Polynomial,
     RandomFeatures,
     approximate,
-    from_dict,
 )
 from kernelweave.persistence.states import from_state, to_state
 
@@ -317,7 +316,7 @@ def test_kernels_of_features_return_from_files_and_descriptions(X, kernel):
     assert back == fitted
     np.testing.assert_array_equal(back(X[:5]), fitted(X[:5]))
     # a description is that of the rule
-    again = from_dict(kernel.to_dict())
+    again = from_state(to_state(kernel))
     assert again == kernel
     assert again.fitted(X) == fitted
 
@@ -348,10 +347,6 @@ def test_kernels_of_features_return_from_files_and_descriptions(X, kernel):
         ),
         (lambda: Bins(3, edges=[[1, 2, 3]]), "`edges` of Bins must hold a row of 2 numbers for every column"),
         (lambda: Cosines(3, ranges=[[0.0, 1.0]]).features([[1.0, 2.0]]), "fitted on 1 columns, got 2"),
-        (
-            lambda: from_dict({"kernel": "approximate", "base": RBF().to_dict(), "map": {"map": "x"}}),
-            "map of features",
-        ),
     ],
 )
 def test_wrong_settings_say_what_is_expected(make, said):

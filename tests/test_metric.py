@@ -20,6 +20,7 @@ from kernelweave.kernels.training_rows import TrainingRows
 from kernelweave.learners import MetricRLS2
 from kernelweave.mkl import metric
 from kernelweave.mkl.metric import learn_metric, left_one_out
+from kernelweave.persistence.states import from_state, to_state
 from kernelweave.views import Table
 from kernelweave_app.reports import close, draw_pictures
 from kernelweave_app.studio.results import describe_weights
@@ -172,7 +173,7 @@ def test_a_step_is_a_value_with_text_and_description():
     assert parse(repr(kernel)) == kernel
     assert parse("rbf(gamma=median).prepared('metric')") == RBF(gamma="median").prepared("metric")
     known = RBF(gamma=1.0).prepared(Metric(matrix=[[2.0, 0.0]], relevance=[1.0, 0.0]))
-    assert kw.kernels.from_dict(known.to_dict()) == known
+    assert from_state(to_state(known)) == known
     np.testing.assert_allclose(known([[0.0, 5.0]], [[0.5, 7.0]]), np.exp([[-1.0]]))
 
 

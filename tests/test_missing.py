@@ -16,6 +16,7 @@ from kernelweave.fitting.partial import RIDGES, PartialSource, regress_rows
 from kernelweave.fitting.source import correct
 from kernelweave.inspection.registry import Basis, collect
 from kernelweave.kernels import RBF, Categorical, Impute, Laplacian, Linear, Polynomial, Skip
+from kernelweave.persistence.states import from_state, to_state
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(40, 5)) * [1.0, 2.0, 0.5, 3.0, 1.0] + [0.0, 1.0, 0.0, -1.0, 5.0]
@@ -143,8 +144,8 @@ def test_steps_are_values(step):
     assert fitted.is_fitted
     assert fitted != k
     for one in (k, fitted):
-        assert kw.kernels.from_dict(one.to_dict()) == one
-        assert hash(kw.kernels.from_dict(one.to_dict())) == hash(one)
+        assert from_state(to_state(one)) == one
+        assert hash(from_state(to_state(one))) == hash(one)
     assert kw.kernels.parse(repr(k)) == k
     assert clone(kw.MKLRegressor([k])).kernels[0] == k
 

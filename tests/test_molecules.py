@@ -13,8 +13,9 @@ import pytest
 
 import kernelweave as kw
 from kernelweave._checks import InputError
-from kernelweave.kernels import RBF, Fingerprints, Linear, Tanimoto, from_dict, molecules, parse
+from kernelweave.kernels import RBF, Fingerprints, Linear, Tanimoto, molecules, parse
 from kernelweave.kernels.molecules import FORMS
+from kernelweave.persistence.states import from_state, to_state
 
 SMILES = [
     *("C", "CC", "CCC", "CCCC", "CCO", "CCCO", "CC(C)O", "CCN", "CCCN", "c1ccccc1", "Cc1ccccc1", "Oc1ccccc1"),
@@ -35,7 +36,7 @@ def test_without_rdkit_the_error_says_what_to_install(monkeypatch):
 def test_text_and_plain_values():
     for kernel in kw.banks.molecules("smiles"):
         assert parse(repr(kernel)) == kernel
-        assert from_dict(kernel.to_dict()) == kernel
+        assert from_state(to_state(kernel)) == kernel
     written = "tanimoto.prepared(Fingerprints(form='torsions', counts=False)).on('smiles')"
     assert parse(written) == Tanimoto().prepared(Fingerprints("torsions", counts=False)).on("smiles")
     assert len(kw.banks.molecules()) == len(kw.banks.molecules("smiles")) == 8

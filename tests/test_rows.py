@@ -337,30 +337,6 @@ def test_cross_validation_of_one_block_is_that_of_ridge():
     assert_allclose(found.pooled_r2, 1 - found.mean_mse / variance, rtol=1e-9)
 
 
-def test_accuracy_takes_one_more_pass(data, frame, tmp_path):
-    Z, groups, y, w = data
-    labels = np.where(y > np.median(y), 1.0, -1.0)
-    folds = kw.rows.block_statistics(Z, labels, groups=groups, folds=3)
-    found = kw.rows.rls2_path_cv(folds, n_alphas=5)
-    got = found.accuracy(Z, labels, sample_weight=w)
-    where = folds_of_rows(0, 60, 3)
-    for k in range(3):
-        own = where == k
-        f = Z[own] @ found.fold_coef[k].T + found.fold_intercept[k]
-        assert_allclose(got[k], np.average(np.sign(f) == labels[own, None], axis=0, weights=w[own]))
-    zeros = kw.rows.rls2_path_cv(
-        kw.rows.block_statistics(Z, (labels + 1) / 2, groups=groups, folds=3), found.alphas
-    )
-    assert_allclose(zeros.accuracy(Z, (labels + 1) / 2, sample_weight=w), got, atol=0.05)
-    onehot = np.c_[labels < 0, labels > 0].astype(float)
-    several = kw.rows.rls2_path_cv(kw.rows.block_statistics(Z, onehot, groups=groups, folds=3), found.alphas)
-    assert_allclose(several.accuracy(Z, onehot, sample_weight=w), got, atol=0.05)
-    with pytest.raises(InputError, match="labels -1 and 1"):
-        found.accuracy(Z, y)
-    with pytest.raises(InputError, match="Every fold"):
-        found.accuracy(Z[:1], labels[:1])
-
-
 def test_errors_of_large_means_keep_their_digits():
     Z, groups, y = make(60)
     near = kw.rows.rls2_path_cv(kw.rows.block_statistics(Z, y, groups=groups, folds=3), [1.0, 0.1], tol=1e-9)

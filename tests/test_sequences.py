@@ -13,7 +13,8 @@ import pytest
 
 import kernelweave as kw
 from kernelweave._checks import InputError
-from kernelweave.kernels import CharNGrams, Gapped, Linear, Mismatch, Spectrum, from_dict, parse, sequences
+from kernelweave.kernels import CharNGrams, Gapped, Linear, Mismatch, Spectrum, parse, sequences
+from kernelweave.persistence.states import from_state, to_state
 
 #: What runs draw is looked at in other files.
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -104,13 +105,13 @@ def test_new_pieces_lengthen_a_row():
 
 def test_text_labels_and_plain_values():
     for kernel in KERNELS:
-        assert parse(repr(kernel)) == kernel == from_dict(kernel.to_dict())
+        assert parse(repr(kernel)) == kernel == from_state(to_state(kernel))
     assert parse("mismatch(k=5, m=2, alphabet='ACGT', normalize=False).on('dna')").label == (
         "Mismatch(k=5, m=2) on dna"
     )
     assert Spectrum(3).fitted({"t": ["ACGT"]}).label == "Spectrum(k=3, 2 k-mers) on all"
     fitted = Mismatch(2).fitted({"t": DNA})
-    again = from_dict(fitted.to_dict())
+    again = from_state(to_state(fitted))
     np.testing.assert_array_equal(again({"t": DNA[:4]}, {"t": DNA}), fitted({"t": DNA[:4]}, {"t": DNA}))
 
 

@@ -120,13 +120,6 @@ def streams_of_gaussians():
         "gaussians": (kw.KernelStream.gaussians(X, GAMMAS), gram, y),
         "matrices": (kw.KernelStream(lambda m: gram[..., m], n_kernels, kind="matrices"), gram, y),
         "sequence": (kw.KernelStream(list(np.moveaxis(gram, -1, 0)), kind="matrices"), gram, y),
-        "iterator": (
-            kw.KernelStream.of_iterator(
-                lambda: (gram[..., m] for m in range(n_kernels)), n_kernels, kind="matrices"
-            ),
-            gram,
-            y,
-        ),
     }
 
 
@@ -135,7 +128,6 @@ def streams_of_features():
     return {
         "features": (kw.KernelStream(lambda m: blocks[m], 30), gram, y),
         "sparse": (kw.KernelStream(lambda m: sparse.csr_array(blocks[m]), 30), gram, y),
-        "iterated features": (kw.KernelStream.of_iterator(lambda: iter(blocks), 30), gram, y),
     }
 
 
@@ -383,9 +375,6 @@ def test_kernels_that_are_wrong_are_named():
         given = [wrong if m == 7 else B for m, B in enumerate(blocks)]
         with pytest.raises(InputError, match=words):
             kw.solve_rls2(kw.KernelStream(given), y, 1.0)
-    few = kw.KernelStream.of_iterator(lambda: iter(blocks[:20]), 30)
-    with pytest.raises(InputError, match="kernel 20"):
-        kw.solve_rls2(few, y, 1.0)
     matrices = [B @ B.T for B in blocks]
     indefinite = [*matrices[:3], np.diag(np.sign(y)), *matrices[4:]]
     with pytest.raises(NotPSDError, match="Kernel 3"):

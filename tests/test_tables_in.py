@@ -15,7 +15,8 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cros
 from sklearn.pipeline import make_pipeline
 
 import kernelweave as kw
-from kernelweave.kernels import RBF, Categorical, Linear, Polynomial, from_dict
+from kernelweave.kernels import RBF, Categorical, Linear, Polynomial
+from kernelweave.persistence.states import from_state, to_state
 from kernelweave.views import ViewsEncoder
 
 N = 60
@@ -225,7 +226,7 @@ def test_model_files_hold_views(tables, with_gram, tmp_path):
     assert kw.inspection.view_weights(again) == kw.inspection.view_weights(model)
     assert again.kernels_ == model.kernels_
     for kernel in model.kernels_:
-        assert from_dict(kernel.to_dict()) == kernel
+        assert from_state(to_state(kernel)) == kernel
     # kernels of a fitted model know their views
     bound = kw.MKLClassifier(model.kernels_, alpha=0.1).fit(data[:45], y[:45])
     assert bound.kernels_ == model.kernels_

@@ -18,7 +18,8 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict
 
 import kernelweave as kw
 from kernelweave._checks import KernelWarning
-from kernelweave.kernels import RBF, Categorical, CharNGrams, Custom, Linear, Tokens, from_dict, parse
+from kernelweave.kernels import RBF, Categorical, CharNGrams, Custom, Linear, Tokens, parse
+from kernelweave.persistence.states import from_state, to_state
 from kernelweave.views import as_table
 
 #: What runs draw is looked at in other files.
@@ -206,8 +207,8 @@ def test_model_files_and_text_hold_what_was_learnt(frame, labels, tmp_path):
     assert again.kernels_ == model.kernels_
     assert again.kernels_[1].base.learnt == model.kernels_[1].base.learnt
     for kernel in model.kernels_:
-        assert from_dict(kernel.to_dict()) == kernel == pickle.loads(pickle.dumps(kernel))
-        assert hash(from_dict(kernel.to_dict())) == hash(kernel)
+        assert from_state(to_state(kernel)) == kernel == pickle.loads(pickle.dumps(kernel))
+        assert hash(from_state(to_state(kernel))) == hash(kernel)
     for kernel in (CharNGrams(), CharNGrams(3, idf=True), Tokens(pattern=r"\w+").on(["note"])):
         assert parse(repr(kernel)) == kernel
     assert parse("charngrams(n=(2, 4)) + 2 * words.on('a')") == CharNGrams() + 2.0 * Tokens().on("a")

@@ -256,7 +256,6 @@ def _kernels_and_banks() -> list[Call]:
         Call("Kernel.features", KERNELS[0].features, {"X": X}),
         Call("pairwise_statistic", kernels.pairwise_statistic, {"kind": "sqdist", "A": X, "B": X}),
         Call("parse", kernels.parse, {"text": "RBF(gamma=0.5)"}),
-        Call("from_dict", kernels.from_dict, {"description": {"kernel": "rbf", "gamma": 0.5}}),
         *[
             Call(f"banks.{name}", getattr(banks, name), {"n_features": 3})
             for name in ("rls2", "simplemkl", "linear_features")

@@ -68,7 +68,6 @@ class KernelStream:
     See Also
     --------
     KernelStream.gaussians : Gaussian kernels of single columns.
-    KernelStream.of_iterator : A function that returns an iterator.
     FeatureStack : Explicit features that are all there, in memory or in a file.
 
     Notes
@@ -121,19 +120,16 @@ class KernelStream:
                 f"{type(kernel).__name__}."
             )
         self._make = make
-        self._begin(int(n_kernels), kind, progress)
-
-    def _begin(self, n_kernels: int, kind: str, progress: Progress | None) -> None:
-        self.n_kernels, self.progress, self.passes = n_kernels, progress, 0.0
+        self.n_kernels, self.progress, self.passes = int(n_kernels), progress, 0.0
         #: Whether kernels are given as matrices, whose products are less exact than those of features.
         self.matrices = kind == "matrices"
         self._rows: Index | None = None
         self.n_samples = 0
         self.n_samples = int(next(self._items(np.zeros(1, dtype=np.int64))).shape[0])
         #: Number of columns of the factor of each kernel; at most so many.
-        self.widths = np.full(n_kernels, self.n_samples if self.matrices else 1, dtype=np.int64)
+        self.widths = np.full(self.n_kernels, self.n_samples if self.matrices else 1, dtype=np.int64)
         #: Bounds of the error of every entry of each kernel.
-        self.errors = np.zeros(n_kernels)
+        self.errors = np.zeros(self.n_kernels)
 
     @classmethod
     @checked
@@ -180,48 +176,6 @@ class KernelStream:
         (7, True)
         """
         return GaussianStream(X, gamma, progress)
-
-    @classmethod
-    @checked
-    def of_iterator(
-        cls,
-        make: Annotated[Callable[[], Iterator[ArrayLike]], Function()],
-        n_kernels: Annotated[int, Whole(1)],
-        *,
-        kind: Annotated[str, OneOf(*KINDS)] = "features",
-        progress: Annotated[Progress | None, Function() | None] = None,
-    ) -> KernelStream:
-        """Kernels from a function that returns an iterator over all of them, for example a generator function.
-
-        Parameters
-        ----------
-        make : callable
-            ``make()`` returns an iterator over all kernels, always the same ones in the same order.
-        n_kernels : int
-        kind, progress
-            See `KernelStream`.
-
-        Returns
-        -------
-        KernelStream
-
-        Notes
-        -----
-        Kernels are taken by another round of the iterator when they enter the working set: a function of the number is
-        faster.
-
-        Examples
-        --------
-        >>> import numpy as np, kernelweave as kw
-        >>> def kernels():
-        ...     rng = np.random.default_rng(0)
-        ...     for _ in range(50):
-        ...         yield rng.normal(size=(30, 4))
-        >>> stream = kw.KernelStream.of_iterator(kernels, 50)
-        >>> kw.solve_rls2(stream, next(kernels())[:, 0], alpha=1.0, tol=1e-3).weights.argmax()
-        np.int64(0)
-        """
-        return IteratedStream(make, int(n_kernels), kind, progress)
 
     def __repr__(self) -> str:
         return f"KernelStream({self.n_samples} samples, {self.n_kernels} kernels)"
@@ -358,38 +312,6 @@ class KernelStream:
                 f"{kernel}."
             )
         return array
-
-
-class IteratedStream(KernelStream):
-    """The same from a function that returns an iterator."""
-
-    def __init__(
-        self, make: Callable[[], Iterator[Any]], n_kernels: int, kind: str, progress: Progress | None
-    ) -> None:
-        self._iterate = make
-        self._begin(n_kernels, kind, progress)
-
-    def _items(self, kernels: Index) -> Iterator[Any]:
-        """Some kernels, in any order, by one round of the iterator."""
-        order = np.argsort(kernels, kind="stable")
-        held: dict[int, Any] = {}
-        given = enumerate(self._iterate())
-        rising = bool((np.diff(order) == 1).all())
-        for m in kernels[order]:
-            item = next((item for k, item in given if k == m), None)
-            if item is None:
-                raise InputError(
-                    f"The iterator must return `n_kernels`={self.n_kernels} kernels each time, and ended before "
-                    f"kernel {int(m)}."
-                )
-            own = self._checked(item, int(m))
-            if rising:
-                yield own
-            else:
-                held[int(m)] = own
-        if not rising:
-            for m in kernels:
-                yield held[int(m)]
 
 
 class GaussianStream(KernelStream):

@@ -27,7 +27,7 @@ A kernel is a class in one file, here or in a module of yours: see :class:`Kerne
     Other names in text; whether it is a sum of products of cells; whether estimators must check the training matrix.
 
 What else is needed follows from the fields of the class, which are checked by the rules beside them
-(``Annotated[float, Number(above=0)]``): equality, `repr`, label, text, JSON and model files.
+(``Annotated[float, Number(above=0)]``): equality, `repr`, label, text and model files.
 
 Interface for the assembly of Gram matrices
 --------------------------------------------

@@ -1,4 +1,4 @@
-"""The base class of kernels, and kernels as plain values and as text."""
+"""The base class of kernels, and kernels as text."""
 
 from __future__ import annotations
 
@@ -12,18 +12,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError, check_known, check_row_weights
-from kernelweave._extensions import load_extensions
 from kernelweave._parameters import Number, ReadableSignature, Text, check_fields, shown
 from kernelweave._sparse import sq_norms, to_dense
-from kernelweave._types import ColumnsLike, TableLike, Tree
+from kernelweave._types import ColumnsLike, TableLike
 from kernelweave.functions import KernelFunction
-from kernelweave.kernels.learnt import plain
 from kernelweave.kernels.pairs import STATISTICS, mirror, pair_values
 from kernelweave.kernels.steps import Step, StepLike, apply_steps, as_steps
 from kernelweave.kernels.training_rows import TrainingRows
 from kernelweave.views import Table, as_table, as_tables
 
-__all__ = ["Kernel", "from_dict"]
+__all__ = ["Kernel"]
 
 FloatArray = NDArray[np.float64]
 Norms = FloatArray | None
@@ -388,29 +386,6 @@ class Kernel(KernelFunction, ABC):
             raise InputError(f"{self._short()} cannot be a layer of a deep kernel, which {why}")
         return self
 
-    def to_dict(self) -> Tree:
-        """Return a description of plain values for JSON; :func:`from_dict` reads it.
-
-        Examples
-        --------
-        >>> from kernelweave.kernels import RBF
-        >>> RBF(gamma=0.5).on(["age"]).to_dict()
-        {'kernel': 'on', 'base': {'kernel': 'rbf', 'gamma': 0.5}, 'columns': ['age'], 'name': None}
-        """
-        values = {name: getattr(self, name) for name in parameters_of(self)}
-        if any(callable(value) and not isinstance(value, Kernel) for value in values.values()):
-            raise InputError(
-                f"The custom kernel {self._short()!r} cannot be saved as plain values, because it is a Python "
-                "function. kernelweave.save writes models with such kernels, which refer to the function by its name."
-            )
-        plain_values = {_WRITTEN.get(name, name): plain(value) for name, value in values.items()}
-        return {"kernel": type(self).__name__.lower()} | plain_values
-
-    @staticmethod
-    def from_dict(description: Mapping[str, object]) -> Kernel:
-        """Read what `to_dict` wrote; the same as the function :func:`from_dict`."""
-        return from_dict(description)
-
     # Methods of implementations. Arguments are tables: columns are selected and expanded when they are read. For ONNX
     # graphs the left table holds nodes, with which NumPy's functions make further nodes, see `persistence/graph.py`.
 
@@ -513,53 +488,6 @@ def is_kernel(kernel: object, owner: str) -> Kernel:
     if not isinstance(kernel, Kernel):
         raise InputError(f"{owner} is made of kernels, got {shown(kernel)}. Pass for example RBF(gamma=0.5).")
     return kernel
-
-
-def from_dict(description: Mapping[str, object]) -> Kernel:
-    """Read the description that :meth:`Kernel.to_dict` wrote.
-
-    Parameters
-    ----------
-    description : dict
-        The name of the kernel as ``"kernel"``, and its parameters by name; kernels inside it are dicts too.
-
-    Returns
-    -------
-    Kernel
-
-    Raises
-    ------
-    InputError
-        For unknown kernels and parameters; the known ones are listed.
-
-    Examples
-    --------
-    >>> from_dict({"kernel": "rbf", "gamma": 0.5})
-    RBF(gamma=0.5)
-    """
-    if not isinstance(description, Mapping) or "kernel" not in description:
-        raise InputError(
-            f"A kernel is described by a dict with the key 'kernel', got {description!r}. See to_dict."
-        )
-    name = str(description["kernel"])
-    if name not in KERNELS:
-        load_extensions()
-    cls = KERNELS[check_known(name, sorted(KERNELS), "kernel")]
-    read = {written: name for name, written in _WRITTEN.items() if name in parameters_of(cls)}
-    return build(
-        cls, (), {read.get(key, key): _read(value) for key, value in description.items() if key != "kernel"}
-    )
-
-
-#: Keys of descriptions that differ from the names of fields.
-_WRITTEN = {"kernel": "base"}
-
-
-def _read(value: object) -> object:
-    """A field of a kernel from a description."""
-    if isinstance(value, list):
-        return tuple(map(_read, value))
-    return from_dict(value) if isinstance(value, Mapping) and "kernel" in value else value
 
 
 def build(cls: type[Kernel], args: tuple[object, ...], kwargs: Mapping[str, object]) -> Kernel:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from kernelweave._checks import InputError
 from kernelweave._parameters import ReadableSignature, check_fields
 from kernelweave._sparse import sq_norms, unit_rows
-from kernelweave._types import FittedPart, Tree, csr_array
+from kernelweave._types import FittedPart, csr_array
 from kernelweave.kernels.base import FloatArray, Kernel
-from kernelweave.kernels.learnt import Learnt, plain
+from kernelweave.kernels.learnt import Learnt
 from kernelweave.kernels.steps import Step
 from kernelweave.kernels.training_rows import TrainingRows
 from kernelweave.views import Cells, GramTable, SparseTable, Table
@@ -63,10 +63,6 @@ class Vocabulary(Learnt):
     def _place(self) -> dict[str, int]:
         return {term: j for j, term in enumerate(self.terms)}
 
-    def to_value(self) -> Tree:
-        """Plain values, from which it can be restored."""
-        return {name: plain(value) for name, value in self.settings().items()}
-
     def __repr__(self) -> str:
         return f"<{len(self)} terms>"
 
@@ -112,8 +108,6 @@ class CountKernel(Kernel, described=False):
 
     def __post_init__(self) -> None:
         check_fields(self, named=True)
-        if isinstance(self.learnt, Mapping):
-            object.__setattr__(self, "learnt", Vocabulary(**self.learnt))
 
     @abstractmethod
     def _count(self, cells: NDArray[Any]) -> tuple[Any, list[str]]:

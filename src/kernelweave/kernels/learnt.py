@@ -121,12 +121,11 @@ def _comparable(value: object) -> object:
 
 
 def plain(value: object) -> object:
-    """A field of a kernel, a step or a map as what JSON holds."""
+    """A field of a step or a map in plain values, as text has them."""
     if isinstance(value, Table):
         value = value.values
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, list | tuple):
         return list(map(plain, value))
-    to_value = getattr(value, "to_dict", None) or getattr(value, "to_value", None)
-    return value if to_value is None else to_value()
+    return value

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from kernelweave._checks import InputError, check_known
+from kernelweave._checks import InputError
 from kernelweave._parameters import Number, OneOf, ReadableSignature, Whole, check_fields, shown
-from kernelweave._types import FittedPart, TableLike, Tree
+from kernelweave._types import FittedPart, TableLike
 from kernelweave.functions import power
 from kernelweave.gram.random_pivots import given_pivots, random_pivots, solve_lower
-from kernelweave.kernels.base import FloatArray, Kernel, is_kernel, set_fields
+from kernelweave.kernels.base import FloatArray, Kernel, is_kernel
 from kernelweave.kernels.categorical import Categorical
 from kernelweave.kernels.composed import Around, On, Prepared, Scaled, Sum
 from kernelweave.kernels.constant import Constant
 from kernelweave.kernels.dot import ArcCosine
-from kernelweave.kernels.learnt import Learnt, plain
+from kernelweave.kernels.learnt import Learnt
 from kernelweave.kernels.stationary import RBF, Laplacian
 from kernelweave.kernels.steps import Step
 from kernelweave.kernels.training_rows import TrainingRows
@@ -98,10 +97,6 @@ class FeatureMap(Learnt, ABC):
     @abstractmethod
     def takes(self, kernel: Kernel) -> bool:
         """Whether the kernel can have these features."""
-
-    def to_value(self) -> Tree:
-        """The rule as plain values, by the names of the parameters."""
-        return {"map": self.name} | {name: plain(value) for name, value in self.settings().items()}
 
 
 def excess(values: FloatArray, largest: float) -> float:
@@ -487,10 +482,6 @@ class Approximate(Around):
 
     def __post_init__(self) -> None:
         kernel = is_kernel(self.kernel, "Approximate")
-        if isinstance(self.map, Mapping):
-            settings = dict(self.map)
-            kind = MAPS[check_known(settings.pop("map", None), sorted(MAPS), "map of features")]
-            set_fields(self, map=kind(**settings))
         if not isinstance(self.map, FeatureMap):
             raise InputError(
                 f"Approximate takes a map of features, got {shown(self.map)}. Pass for example kernels.Nystroem(200)."

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import COSTS, Alphas, InputError, KernelWarning, Scale
-from kernelweave._devices import hosted
 from kernelweave._forms import ShortRepr
 from kernelweave._parameters import (
     Flag,
@@ -41,11 +40,9 @@ from kernelweave.mkl.path import rls2_path
 from kernelweave.mkl.solve import PathCallback
 from kernelweave.mkl.weight_sets import GivenWeightSet
 from kernelweave.results import Path, Solution, Status
-from kernelweave.rows.folds import UNITS, FoldStatistics, folds_of_rows
+from kernelweave.rows.folds import UNITS, FoldStatistics
 from kernelweave.rows.parallel import Jobs, each
-from kernelweave.rows.progress import Report, reporting
 from kernelweave.rows.row_features import RowFeatures
-from kernelweave.rows.sources import Request, open_rows
 
 RULES = ("min", "1se")
 
@@ -128,15 +125,11 @@ class CrossValidatedPath(CrossValidated):
     rule : {"min", "1se"}
     target_variance : array of shape (n_outputs,)
         Of all rows.
-    by, seed
-        How rows were assigned to folds.
     """
 
     mse: Array
     r2: Array = field(repr=False)
     target_variance: Array = field(repr=False)
-    by: str = "row"
-    seed: int = 0
 
     @property
     def alphas(self) -> Array:
@@ -169,77 +162,6 @@ class CrossValidatedPath(CrossValidated):
     def alpha(self) -> float:
         """The chosen regularisation parameter."""
         return float(self.alphas[self.best_index])
-
-    def accuracy(
-        self,
-        rows: Any,
-        y: ArrayLike | None = None,
-        *,
-        groups: ArrayLike | Mapping[str, Sequence[str]] | str | None = None,
-        target: str | Sequence[str] | None = None,
-        weight: str | None = None,
-        columns: Sequence[str] | None = None,
-        sample_weight: ArrayLike | None = None,
-        features: Any = None,
-        max_memory: float | str | None = None,
-        progress: Report | bool | None = None,
-    ) -> Array:
-        """Share of the rows of each fold whose class is predicted by the path without them: one pass over the rows.
-
-        Parameters
-        ----------
-        rows, y, groups, target, weight, columns, sample_weight, features, max_memory, progress
-            The same rows as for `block_statistics`. Targets of one column are labels -1 and 1, or 0 and 1; those of
-            several columns are the classes, and the largest is that of a row.
-
-        Returns
-        -------
-        array of shape (n_folds, n_alphas)
-
-        Raises
-        ------
-        InputError
-            Targets that are no labels, and as `block_statistics`.
-        """
-        request = Request(y, sample_weight, target, weight, columns, groups, features, max_memory)
-        source, _ = open_rows(rows, request)
-        right, total, seen = np.zeros(self.mse.shape[:2]), np.zeros(self.n_folds), 0
-        coef = self.fold_coef if self.fold_coef.ndim == 4 else self.fold_coef[..., None]
-        intercept = self.fold_intercept.reshape(*coef.shape[:2], -1)
-        with reporting(progress) as report:
-            for chunk in source.chunks({}):
-                if len(chunk) == 0:
-                    continue
-                classes, middle = _labels(np.asarray(chunk.y).reshape(len(chunk), -1))
-                ones = np.ones(len(chunk)) if chunk.sample_weight is None else chunk.sample_weight
-                folds = folds_of_rows(
-                    chunk.first, len(chunk), self.n_folds, source=chunk.source, by=self.by, seed=self.seed
-                )
-                Z = hosted(chunk.Z)
-                for k in range(self.n_folds):
-                    own = np.flatnonzero(folds == k)
-                    values = np.einsum("apt->pat", coef[k]).reshape(coef.shape[2], -1)
-                    f = (Z[own] @ values).reshape(len(own), *coef.shape[1::2]) + intercept[k]
-                    found = f[..., 0] > middle if f.shape[2] == 1 else f.argmax(axis=2)
-                    right[k] += ones[own] @ (found == classes[own, None])
-                    total[k] += ones[own].sum()
-                seen += len(chunk)
-                report(seen, source.total)
-        if not total.all():
-            raise InputError("Every fold must have rows: pass those that the statistics were made of.")
-        return right / total[:, None]
-
-
-def _labels(Y: Array) -> tuple[NDArray[Any], float]:
-    """Classes of rows as numbers, and the value between two of one column."""
-    if Y.shape[1] > 1:
-        return Y.argmax(axis=1), 0.0
-    zeros = bool((Y == 0).any())
-    if not np.isin(Y, (0.0, 1.0) if zeros else (-1.0, 1.0)).all():
-        raise InputError(
-            f"`y` must hold labels -1 and 1, or 0 and 1, for the accuracy, got {shown(np.unique(Y)[:4])}."
-        )
-    return Y[:, 0] > 0, 0.5 if zeros else 0.0
 
 
 @checked
@@ -300,8 +222,7 @@ def rls2_path_cv(
     Notes
     -----
     The rows are not needed: with the means and products of a fold the sum of its squared errors at coefficients w is
-    ``Y - 2 w'P + w'Sw + W (ybar - b - w'zbar)^2``. The time does not depend on the number of rows. The share of right
-    classes does need them: `CrossValidatedPath.accuracy`.
+    ``Y - 2 w'P + w'Sw + W (ybar - b - w'zbar)^2``. The time does not depend on the number of rows.
 
     Examples
     --------
@@ -338,7 +259,7 @@ def rls2_path_cv(
     weights = np.array([part.weight_sum for part in given.parts])
     total = given.total
     variance = total.squares(centered=True)[total.n_features :] / total.weight_sum
-    return CrossValidatedPath(path, weights, coef, intercept, rule, mse, r2, variance, given.by, given.seed)
+    return CrossValidatedPath(path, weights, coef, intercept, rule, mse, r2, variance)
 
 
 def _as_folds(folds: Any) -> FoldStatistics:

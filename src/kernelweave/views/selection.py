@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 
 from kernelweave._checks import InputError
 from kernelweave._parameters import listed
-from kernelweave._types import Tree
 
 __all__ = [
     "ColumnMask",
@@ -46,10 +45,6 @@ class ColumnSlice:
     stop: int | str | None
     step: int | None = None
 
-    def to_value(self) -> Tree:
-        """A plain value, which `freeze_columns` reads."""
-        return {"slice": [self.start, self.stop, self.step]}
-
     def __repr__(self) -> str:
         return f"slice({self.start!r}, {self.stop!r}, {self.step!r})"
 
@@ -65,10 +60,6 @@ class ColumnMask:
     """
 
     values: tuple[bool, ...]
-
-    def to_value(self) -> Tree:
-        """A plain value, which `freeze_columns` reads."""
-        return {"mask": list(self.values)}
 
     def __repr__(self) -> str:
         return repr(list(self.values))
@@ -89,12 +80,6 @@ class ViewColumns:
     view: str
     columns: ColumnSlice | ColumnMask | tuple[int | str, ...] | None = None
 
-    def to_value(self) -> Tree:
-        """A plain value, which `freeze_columns` reads."""
-        own = self.columns
-        plain = own.to_value() if isinstance(own, ColumnSlice | ColumnMask) else own and list(own)
-        return {"view": self.view, "columns": plain}
-
 
 Selection = ColumnSlice | ColumnMask | ViewColumns | tuple[int | str, ...] | None
 #: Admissible selections of columns.
@@ -107,7 +92,7 @@ def freeze_columns(columns: ColumnsLike) -> Selection:
     Parameters
     ----------
     columns : None, int, str, slice, boolean mask, or sequence of int and str
-        None selects all columns. Also what `to_value` of a selection gives.
+        None selects all columns.
 
     Returns
     -------
@@ -126,12 +111,6 @@ def freeze_columns(columns: ColumnsLike) -> Selection:
     """
     if columns is None or isinstance(columns, (ColumnSlice, ColumnMask, ViewColumns)):
         return columns
-    if isinstance(columns, Mapping):
-        written: Tree = dict(columns)
-        if "view" in written:
-            own: Any = freeze_columns(written["columns"])
-            return ViewColumns(written["view"], own)
-        columns = slice(*written["slice"]) if "slice" in written else written.get("mask", columns)
     if isinstance(columns, slice):
         step = None if columns.step is None else _column(columns.step)
         if isinstance(step, str):
