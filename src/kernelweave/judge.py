@@ -97,24 +97,31 @@ class Kernels:
         self.n = len(self.parts[0][0])
         self.ints = [[as_ints(a) for a in part] for part in self.parts] if self.n <= EXACT_ROWS else None
 
-    def times(self, m: int, v: Row, factors: int = 2) -> tuple[Row, Row]:
-        """``K_m v``, or the product of its first factor with v, and bounds of the errors of its entries."""
+    def times(self, m: int, v: Row, factors: slice = slice(None)) -> tuple[Row, Row]:
+        """``K_m v``, or the product of some of its factors with v, and bounds of the errors of its entries."""
         if self.ints is None:
             out = np.array([to_long(q) for q in v])
             size, terms = np.abs(out), 4
-            for a in reversed(self.parts[m][:factors]):
+            for a in reversed(self.parts[m][factors]):
                 out, size, terms = a.astype(LONG) @ out, np.abs(a).astype(LONG) @ size, terms + a.shape[1]
             return [to_fraction(x) for x in out], [2 * terms * EPS * to_fraction(x) for x in size]
         unit = math.lcm(*(q.denominator for q in v))
         whole, power = np.array([q.numerator * (unit // q.denominator) for q in v], dtype=object), 0
-        for integers, exponent in reversed(self.ints[m][:factors]):
+        for integers, exponent in reversed(self.ints[m][factors]):
             whole, power = integers.dot(whole), power + exponent
-        return [Q(int(x), unit) * Q(2) ** power for x in whole], [Q(0)] * self.n
+        return [Q(int(x), unit) * Q(2) ** power for x in whole], [Q(0)] * len(whole)
 
     def quadratic_forms_above(self, v: Row) -> Row:
         """Upper bounds of ``v'K_m v`` for every kernel."""
-        products = [self.times(m, v) for m in range(len(self.parts))]
-        return [max(dot(v, f) + dot([abs(x) for x in v], e), Q(0)) for f, e in products]
+        found = []
+        for m, factors in enumerate(self.parts):
+            # squared lengths of Z'v err by less than v'(ZZ'v)
+            f, e = self.times(m, v, slice(len(factors) - 1, None))
+            if len(factors) > 1:
+                found.append(sum(((abs(x) + r) ** 2 for x, r in zip(f, e, strict=True)), Q(0)))
+            else:
+                found.append(max(dot(v, f) + dot([abs(x) for x in v], e), Q(0)))
+        return found
 
     def centred(self, m: int, w: np.ndarray) -> tuple[np.ndarray, Q, Q]:
         """``K_m`` less its weighted means of rows and columns: an array, its unit, and a bound of errors of entries."""
@@ -148,7 +155,7 @@ class Kernels:
             own, start = coef[start : start + part[0].shape[1]], start + part[0].shape[1]
             if any(own):
                 form += dot(own, own) / weights[m] if weights[m] else HUGE
-                value, error = self.times(m, own, 1)
+                value, error = self.times(m, own, slice(1))
                 f, e = (
                     [a + b for a, b in zip(f, value, strict=True)],
                     [a + b for a, b in zip(e, error, strict=True)],
