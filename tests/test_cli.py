@@ -72,12 +72,14 @@ def test_names_of_pictures_ends_of_blocks_and_tables_of_rows():
     assert _pictures([None]) == ["path.svg"]
     assert _pictures(["a b", "a/b", "c"]) == ["path-a_b-1.svg", "path-a_b-2.svg", "path-c.svg"]
     assert [block_ends(text) for text in ("3, 7,9", "views.toml", "")] == [[3, 7, 9], "views.toml", None]
-    given = RowTables(groups="0,2,4", columns=["u", "v"], weight="w", max_memory="2GB", jobs=3).arguments()
+    given = RowTables(groups="0,2,4", columns=["u", "v"], weight="w", max_memory="2GB", jobs=3).arguments(
+        {}, "y"
+    )
     assert given == {
         "groups": [0, 2, 4], "columns": ["u", "v"], "weight": "w", "max_memory": "2GB", "n_jobs": 3,
     }  # fmt: skip
     none = {"groups": None, "columns": None, "weight": None, "max_memory": None, "n_jobs": 1}
-    assert RowTables().arguments() == none
+    assert RowTables().arguments({}, "y") == none
 
 
 def test_values_of_held_out_rows_are_those_of_their_column(tmp_path):

@@ -221,10 +221,11 @@ def test_of_several_targets_all_that_they_can_have_is_computed(tmp_path):
 
 
 def test_sources_of_layers_are_not_offered():
-    def kinds(views=("a", "b"), *, held=True, layers=False):
+    def kinds(views=("a", "b"), *, held=True, layers=False, survival=False):
         found = {
             "views": Finding({name: Interval(0.5) for name in views}),
             "kernels": Finding(details={"in layers": layers}),
+            "rows": Finding(details={"task": "survival" if survival else "classification"}),
             **({"simplest": Finding()} if held else {}),
         }
         return possible(found)
@@ -233,6 +234,7 @@ def test_sources_of_layers_are_not_offered():
     assert "sources" not in kinds(layers=True)
     assert not {"sources", "baselines"} & set(kinds(held=False))
     assert not {"sources", "omission"} & set(kinds(("all",)))
+    assert "learning curve" not in kinds(survival=True)
 
 
 @pytest.mark.parametrize(

@@ -834,7 +834,11 @@ def test_a_finding_gets_the_same_rows_in_a_run_as_in_python():
 
     gather(model, spec, prepared, rows, score_held(model, prepared, rows[1]))
     (basis,) = seen
-    assert (len(basis.training.y), len(basis.held_rows.y), basis.seed) == (len(rows[0]), len(rows[1]), 5)
+    assert (len(basis.training.y), len(basis.held_rows.y), basis.random_state) == (
+        len(rows[0]),
+        len(rows[1]),
+        5,
+    )
     np.testing.assert_array_equal(basis.training.params["sample_weight"], frame["w"].to_numpy()[rows[0]])
     np.testing.assert_array_equal(basis.training.groups, frame["g"].to_numpy()[rows[0]])
 

@@ -596,7 +596,7 @@ def test_findings_have_the_numbers_of_their_functions(patients, rng):
     for target in (y, rng.permutation(y)):
         bank = [kw.kernels.Linear().on([k]) for k in range(4)]
         model = kw.MKLClassifier(bank, "simple", C=1.0, standardize=True).fit(X[:80], target[:80])
-        every, seed = Rows(X, target), {"seed": 3}
+        every, seed = Rows(X, target), {"random_state": 3}
         basis = Basis(
             model=model, estimator=clone(model), training=Rows(X[:80], target[:80]), rows=every, refit=False,
             held=HeldOut.of(model, X[80:], target[80:]), held_rows=Rows(X[80:], target[80:]),

@@ -186,6 +186,8 @@ def test_rows_that_are_sure_count_with_their_logarithm():
 def test_half_a_formula_is_found(name, formula, rng):
     K, machine = problem(name, rng)
     kind = type(machine.loss)
+    # a loss may have its sum over rows without the terms
+    formula = "total" if formula == "value" and "total" in vars(kind) else formula
     right = getattr(kind, formula)
     half = type(f"Half{kind.__name__}", (kind,), {formula: lambda self, *args: 0.5 * right(self, *args)})
     with pytest.raises(AssertionError):

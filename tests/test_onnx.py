@@ -132,6 +132,12 @@ def test_classes(learner, tmp_path):
             assert error(found["probabilities"], model.predict_proba(NEW)) < 1e-12
 
 
+def test_risks_of_survival_models(tmp_path):
+    time = np.exp(-X[:, 0])
+    model = kw.MKLSurvival([RBF(gamma=0.2), Linear()], C=1.0).fit(X, np.column_stack([X[:, 1] > -0.5, time]))
+    assert error(ran(model, tmp_path, {"X": NEW})["prediction"], model.predict(NEW)) < 1e-12
+
+
 def test_probabilities(tmp_path):
     logistic = kw.learners.SimpleMKL(C=3.0, loss="logistic")
     several = np.column_stack([X[:, 0] > 0, X[:, 1] > 0.2, X[:, 2] > 0]).astype(int)

@@ -430,7 +430,7 @@ def _files() -> list[Call]:
 
 
 def _evidence(model: Any) -> list[Call]:
-    fitting = {"estimator": model, "X": X, "y": LABELS, "n_jobs": 1, "seed": 0, "report": None}
+    fitting = {"estimator": model, "X": X, "y": LABELS, "n_jobs": 1, "random_state": 0, "report": None}
     rows = {"y_true": LABELS, "first": LABELS, "second": -LABELS, "level": 0.95}
     folds = {"first": [0.5, 0.6], "second": [0.4, 0.6], "test_share": 0.5, "level": 0.95}
     return [
@@ -438,17 +438,17 @@ def _evidence(model: Any) -> list[Call]:
         Call(
             "score_intervals",
             inspection.score_intervals,
-            {"y_true": LABELS, "y_pred": -LABELS, "classes": [-1, 1], "seed": 1},
+            {"y_true": LABELS, "y_pred": -LABELS, "classes": [-1, 1], "random_state": 1},
         ),
         Call("compare_classes", inspection.compare_classes, rows),
-        Call("compare_numbers", inspection.compare_numbers, {**rows, "seed": 0}),
+        Call("compare_numbers", inspection.compare_numbers, {**rows, "random_state": 0}),
         Call("compare_folds", inspection.compare_folds, folds),
         Call("adjust_p_values", inspection.adjust_p_values, {"p_values": [0.1, 0.2]}),
         Call("permutation_test", inspection.permutation_test, {**fitting, "n_permutations": 2, "cv": 2}),
         Call(
             "source_test",
             inspection.source_test,
-            {"estimator": model, "X": X, "y": LABELS, "n_permutations": 2, "seed": 0},
+            {"estimator": model, "X": X, "y": LABELS, "n_permutations": 2, "random_state": 0},
         ),
         Call(
             "source_refit_test",
@@ -484,11 +484,13 @@ def _pictures() -> list[Call]:
     model = kw.MKLClassifier(KERNELS, learners.RLS2(alpha=1.0)).fit(X, LABELS)
     path = kw.MKLClassifierCV(KERNELS, alphas=[1.0, 0.1], cv=2).fit(X, LABELS)
     deep = kw.MKLClassifier(KERNELS, learners.MLMKL(tol=0.5), normalize="cosine").fit(X, LABELS)
-    layer = {"estimator": deep, "output": None, "weights": "learnt", "max_rows": 10, "seed": 0}
+    layer = {"estimator": deep, "output": None, "weights": "learnt", "max_rows": 10, "random_state": 0}
     return [
         *_constructors(),
         Call("kernel_weights", inspection.kernel_weights, {"estimator": model, "nonzero": True}),
-        Call("findings", inspection.findings, {"estimator": model, "y": None, "names": [], "seed": 0}),
+        Call(
+            "findings", inspection.findings, {"estimator": model, "y": None, "names": [], "random_state": 0}
+        ),
         Call("view_weights", inspection.view_weights, {"estimator": model}),
         Call("contribution_sizes", inspection.contribution_sizes, {"estimator": model, "X": X}),
         *_evidence(model),
@@ -600,7 +602,7 @@ WRONG: dict[str, Any] = {
     "complex array": np.ones(N) * 1j,
     "0D": np.array(1.0),
     "no rows": np.empty((0, 3)),
-    "type": int,
+    "type": list,
     "function": len,
     "date": datetime.date(2020, 1, 1),
     "dates": np.arange(N).astype("datetime64[D]"),

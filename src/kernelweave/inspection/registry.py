@@ -16,9 +16,10 @@ import re
 import string
 from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar, cast
+from typing import Annotated, Any, Self, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -27,16 +28,11 @@ from kernelweave._drawing import OF_ROWS, percent, rounded, score_form, score_te
 from kernelweave._errors import needed
 from kernelweave._extensions import load_extensions
 from kernelweave._parameters import InstanceOf, Texts, checked, renamed
-from kernelweave._types import Features, Tree
+from kernelweave._types import DataFrame, Features, Index, Splits, Tree
+from kernelweave.estimators import BaseMKL
 from kernelweave.inspection.arguments import Jobs, Model, OptionalTargets, Seed
 from kernelweave.inspection.held import IN_FIT, HeldOut, rows_in_fit
 from kernelweave.inspection.refitting import Rows
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from kernelweave._types import DataFrame, Index, Splits
-    from kernelweave.estimators import BaseMKL
 
 T = TypeVar("T")
 

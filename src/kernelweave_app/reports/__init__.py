@@ -307,21 +307,21 @@ def _matters(name: str, given: Mapping[str, Any], *, classes: bool) -> bool:
 
 def _tiles(held: HeldOut | HeldTimes | None, found: Found) -> list[tuple[str, str]]:
     """The scores at the top of a report with what they are."""
-    from kernelweave.inspection.held import HeldOut
+    from kernelweave.inspection.held_times import HeldTimes
     from kernelweave.inspection.registry import Finding, Interval
 
-    made = []
+    made, of_times = [], isinstance(held, HeldTimes)
     for source in ("held out", "nested", "held-out times", "out-of-fold times", "folds"):
         of = found.get(source, Finding())
         scores = (
             held.scores
-            if source == "held out" and isinstance(held, HeldOut)
+            if source == "held out" and held is not None and not of_times
             else {k: v.value for k, v in of.values.items()}
         )
         where = of.details.get("said", source.removesuffix(" times").replace("-", " "))
         for name, value in scores.items():
             one = of.values.get(name, Interval(value))
-            n = of.rows or (len(held.truth) if isinstance(held, HeldOut) else one.n)
+            n = of.rows or (one.n if held is None or isinstance(held, HeldTimes) else len(held.truth))
             said = "; ".join(filter(None, (f"{name}, {where}", one.in_words(name, n))))
             made.append((score_text(name, value, n), said))
     return made
