@@ -157,11 +157,11 @@ def test_numbers_that_name_rows_are_left_out_too(frame, y, rng):
         model.predict(new), without.predict(new.drop(columns="plate_id")), atol=1e-12
     )  # 0
     assert "'plate_id' is left out" in model.explain_defaults()
-    # by those who say what they want, nothing is left out
+    # by those who name kernels, nothing is left out
     own = kw.MKLRegressor([kw.kernels.Linear()]).fit(numbered[["plate_id", "power"]], y)
     assert own.coef_.shape == (2,)
     views = kw.MKLRegressor(views={"a": ["plate_id", "power"]}).fit(numbered[["plate_id", "power"]], y)
-    assert "left out: it names" not in views.explain_defaults()
+    assert "'plate_id' is left out: it names" in views.explain_defaults()
     # arrays have no names
     assert "left out: it names" not in kw.MKLRegressor().fit(np.c_[np.arange(N), y], y).explain_defaults()
 
@@ -218,6 +218,23 @@ def test_views_and_classes(frame, y):
     assert "names: 'plate' is left out" not in said
     found = model.predict({view: own[40:] for view, own in X.items()})
     assert found.shape == (N - 40,)
+
+
+def test_views_of_one_table(frame, y):
+    groups = {"car": ["plate", "model"], "rest": ["power", "colour"], "names": ["plate"]}
+    told = {}
+    for views in (groups, {view: own for view, own in groups.items() if view != "names"}):
+        one = kw.MKLClassifier(views=views).fit(frame, y > 1)
+        other = kw.MKLClassifier(kw.banks.views(views)).fit(frame, y > 1)
+        told["names" in views] = one.explain_defaults()
+        assert told["names" in views] == other.explain_defaults()
+        np.testing.assert_allclose(
+            one.decision_function(frame), other.decision_function(frame), atol=1e-12
+        )  # 0
+    assert "  'plate' is left out: it names the rows" in told[False]
+    assert "car: 1 column" in told[False]
+    # a view of identifiers alone keeps them
+    assert "'plate' is left out" not in told[True]
 
 
 @pytest.mark.parametrize("training_rows", [None, True])

@@ -96,9 +96,10 @@ def explained(told: Mapping[str, Any], model: Model) -> str:
 
 def _kernel_lines(told: Mapping[str, Any], model: Model) -> list[str]:
     lines = [f"Kernels, chosen by what the {model.source.n_samples} training rows hold:"]
-    for view, found in told["views"].items():
-        also = told.get("levels", {}).get(view, [])
-        lines += [f"  {f'{view}: ' if view else ''}{sentence}" for sentence in (*found, *also)]
+    levels = told.get("levels", {})
+    # of a table that views divide, columns are told apart before they are divided
+    for view, found in {**({} if "" in told["views"] else {"": ()}), **told["views"]}.items():
+        lines += [f"  {f'{view}: ' if view else ''}{said}" for said in (*found, *levels.get(view, ()))]
     lines.append("  With their numbers:")
     names = list(model.source.names)
     lines += [f"    {name}" for name in names[:TOLD]]

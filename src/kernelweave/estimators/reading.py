@@ -135,7 +135,7 @@ class ReadingMixin(Parameters):
         """Declare as texts the columns that are read by kernels of texts, custom kernels or the default bank."""
         read = set() if table.cells is None else long_texts(table, None if self._is_plain else self.kernels)
         kernels: list[Kernel] = []
-        if self._is_plain and self.views is None:
+        if self._is_plain:
             table = self._group_levels(table, encoder, read)
         if table.cells is None:
             return table
@@ -158,6 +158,10 @@ class ReadingMixin(Parameters):
             view: levels_of(b, {j - starts[view] for j in read}, compares=compares)
             for view, b in blocks.items()
         }
+        if not isinstance(encoder, ViewsEncoder):
+            groups = places_of(table, column_views(self.kernels, self.views)) or {}
+            for group in groups.values():
+                found[""] = found[""].of_view(group.columns)
         for view, own in found.items():
             read.update(j + starts[view] for j in own.texts)
             said = own.describe(blocks[view])

@@ -62,7 +62,10 @@ def source_answer(
         del columns["low"], columns["high"]
     if omission is not None and tested:
         columns["loss without it"] = [tested.get(name, {}).get("loss") for name in values]
-        columns["needed"] = [tested.get(name, {}).get("needed") or "not tested" for name in values]
+        columns["needed"] = [
+            tested.get(name, {}).get("needed") or ("not tested" if one.value else "no weight")
+            for name, one in values.items()
+        ]
         formats["loss without it"] = f"score@{omission.rows}"
         notes.append(
             f"loss without it: of the score, in {omission.n} divisions of the rows, each time fitted again."

@@ -561,8 +561,8 @@ def _sources(basis: Basis) -> Finding:
             "which",
             "Does the model use {name}?",
             answer,
-            "where it is exchanged between held-out rows, the mean loss of {score} is {v:score} (p = {p:.2g}, "
-            "corrected for {k:d} sources)"
+            "where it is exchanged between held-out rows, the mean loss of {score} is {v:score} (p = {p:.2g}"
+            + (", corrected for {k:d} sources)" if len(found.names) > 1 else ")")
             + ("; {m:d} permutations cannot tell: p cannot be below {r:.2g}" if out_of_reach else SO[answer])
             + ".",
             {"name": named(name), "score": score},
@@ -622,8 +622,9 @@ def _omission(basis: Basis) -> Finding:
             "Does the model need {name}?",
             answer,
             "fitted without it, the model has a mean {score} of {w:score} in place of {s:score} over {m:d} divisions "
-            "of the rows, a loss of {v:score}{interval:score}, p = {p:.2g}, corrected for {k:d} sources"
-            f"{SO[answer]}.",
+            "of the rows, a loss of {v:score}{interval:score}, p = {p:.2g}"
+            + (", corrected for {k:d} sources" if len(found.names) > 1 else "")
+            + f"{SO[answer]}.",
             {"name": named(name), "score": score},
             **ends(name),
             w=("details", "without", name),

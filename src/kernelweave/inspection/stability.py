@@ -219,8 +219,8 @@ def weight_stability(
     own = _columns(estimator.model_.weights)
     if any(weights.shape != own.shape for weights, _ in found):
         raise InputError(
-            "Samples of the rows have other kernels than the model, whose kernels follow from the data. Name the "
-            "kernels, for example kernels=[Linear(), RBF(gamma='median')]."
+            "Samples of the rows have other kernels than the model, whose kernels follow from the data: with fewer "
+            "rows some columns are read in another way, such as names of rows. Leave these out, or name the kernels."
         )
     samples = np.array([weights for weights, _ in found])
     sources, shares = by_source(estimator, np.array([share for _, share in found]))

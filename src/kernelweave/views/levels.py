@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +60,12 @@ class Levels:
     identifiers: dict[int, str]
     texts: tuple[int, ...]
     dates: tuple[int, ...] = ()
+
+    def of_view(self, columns: Collection[int]) -> Self:
+        """The same where a view has these columns: one of identifiers alone keeps them."""
+        if not set(columns) <= self.identifiers.keys():
+            return self
+        return replace(self, identifiers={j: why for j, why in self.identifiers.items() if j not in columns})
 
     def describe(self, table: Table) -> list[str]:
         """What follows for the columns of a table, in sentences."""
