@@ -645,7 +645,7 @@ def _folds(basis: Basis) -> Finding | None:
     ).says(
         "score",
         f"{{name}} over {{n:d}} {where} of the training rows is {{v:{score_form(name)}}}: {{said}}.",
-        {"name": name, "said": said},
+        {"name": name.replace(", mean over folds", ", mean"), "said": said},
         v=at(name),
         n=at(name, "n"),
     )
