@@ -278,6 +278,10 @@ def test_rows_without_a_time_are_left_out_where_that_is_asked_for(tmp_path, caps
         ([*TIMES, "--balanced"], "but this is survival"),
         ([*TIMES, "--scoring", "roc_auc"], "'likelihood' or 'concordance'"),
         ([*TIMES, "--loss", "hinge", "--method", "lp"], "that of Cox's model"),
+        ([*TIMES, "--alphas", "0.1"], "--alphas has no meaning for survival"),
+        ([*TIMES, "--nested", "3"], "--nested has no meaning for survival"),
+        ([*TIMES, "--rule", "1se"], "--rule has no meaning for survival"),
+        ([*TIMES, "--no-intercept"], "intercept has no meaning for survival"),
     ],
 )
 def test_settings_that_do_not_belong_to_survival(more, words, tmp_path, capsys):
@@ -285,6 +289,14 @@ def test_settings_that_do_not_belong_to_survival(more, words, tmp_path, capsys):
     assert main(["fit", str(tmp_path / "p.csv"), *more, "--out", str(tmp_path / "run")]) == 2
     assert words in capsys.readouterr().err
     assert not (tmp_path / "run" / "model.skops").exists()
+
+
+def test_repeated_folds_are_no_more_rows(tmp_path):
+    patients(60).to_csv(tmp_path / "p.csv", index=False)
+    more = ["--kernels", "linear", "--budget", "0", "--repeats", "3", "--splits", "random"]
+    assert main(["fit", str(tmp_path / "p.csv"), *TIMES, *more, "--out", str(tmp_path / "run")]) == 0
+    found = json.loads((tmp_path / "run" / "evidence.json").read_text())
+    assert found["out-of-fold times"]["n"] == 48
 
 
 @pytest.mark.parametrize("command", ["path", "recommend"])

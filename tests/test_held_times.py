@@ -20,6 +20,7 @@ from kernelweave.inspection.held_times import (
     usual_times,
 )
 from kernelweave.inspection.registry import Basis, collect, compute, possible
+from kernelweave.inspection.survival import divided, survival_at
 
 
 def drawn(rng, n, effect=1.0):
@@ -168,3 +169,48 @@ def test_findings_say_what_was_scored(fitted):
     exchanged = compute("sources", Basis(model=model, held_rows=rows, count=99))
     assert next(iter(exchanged.values.values())).value > 0.1
     assert "loss of concordance" in exchanged.sentence
+
+
+def test_rows_of_equal_predictions_stay_together(rng):
+    time = np.sort(rng.exponential(size=240))
+    held = HeldTimes(time, np.ones(240, bool), np.zeros(240), time, np.full((240, 240), 0.5))
+    assert held.groups() is None
+    assert held.calibration(float(np.median(time)), 5).n_rows.tolist() == [240]
+    assert [len(rows) for rows in divided(np.repeat([3.0, 1.0, 2.0], [90, 70, 80]), 3)] == [70, 80, 90]
+    assert sorted(len(rows) for rows in divided(rng.normal(size=50), 3)) == [16, 17, 17]
+    assert divided(np.array([2.0, 1.0, 1.0, 1.0]), 3)[0].tolist() == [1, 2, 3]
+
+
+def test_intervals_of_survival_hold_it_as_often_as_they_say(rng):
+    for truth in (0.5, 0.9, 0.97):
+        inside = 0
+        for _ in range(400):
+            time, end = rng.exponential(size=20) / -np.log(truth), rng.exponential(4.0, size=20)
+            one = survival_at(np.minimum(time, end), time <= end, 1.0)
+            inside += one.value != one.value or one.low <= truth <= one.high
+        # Greenwood's formula alone: 0.45 at 0.97
+        assert inside >= 0.92 * 400, truth
+
+
+def test_survival_after_the_last_row_is_not_known():
+    one = survival_at(np.ones(20), np.zeros(20, bool), 5.0)
+    assert np.isnan([one.value, one.low, one.high]).all()
+    one = survival_at(np.ones(20), np.zeros(20, bool), 1.0)
+    assert (one.value, one.high) == (1.0, 1.0)
+    assert one.low == pytest.approx(0.839, abs=1e-3)
+    one = survival_at(np.ones(20), np.ones(20, bool), 5.0)
+    assert one.value == 0.0
+    assert 0.1 < one.high < 0.2
+
+
+def test_times_keep_the_digits_of_their_range():
+    held = HeldTimes(2000.0 + np.arange(5) / 10, np.ones(5, bool), *[np.zeros(5)] * 3)
+    assert held.middle == 2000.2
+    assert HeldTimes(np.array([1.0, 1234.5, 5000.0]), np.ones(3, bool), *[np.zeros(3)] * 3).middle == 1234
+
+
+def test_a_row_is_in_one_fold(fitted):
+    model, X, y = fitted
+    part = HeldTimes.of(model, X[70:], y[70:], y[:70])
+    with pytest.raises(ValueError, match="several folds"):
+        HeldTimes.joined([part, part], [np.arange(50), np.arange(50)], y[70:])

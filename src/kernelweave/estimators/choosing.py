@@ -193,6 +193,8 @@ class Candidates:
             cause, other = "predictions that the score does not take", "neg_mean_squared_error"
             if task.classification:
                 cause, other = "an area under a curve on a fold of one class", "balanced_accuracy"
+            elif self.name.startswith("concordance"):
+                cause, other = "a concordance of times that are all equal", "likelihood"
             raise InputError(
                 f"The score ({self.name}) is NaN, for example of {cause}. Use "
                 f"{'' if self.skips else 'fewer folds, or '}another `scoring` such as {other!r}."

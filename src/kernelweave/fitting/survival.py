@@ -69,6 +69,8 @@ def read_times(y: Any) -> tuple[Array, NDArray[np.bool_], NDArray[Any] | None]:
         raise InputError(
             f"Row {missing.index(True)} has no stratum. Fill missing strata, or leave these rows out."
         )
+    if strata is not None and len({isinstance(one, str) for one in np.asarray(strata, dtype=object)}) > 1:
+        raise InputError("Strata must be all texts or all numbers, got both. Convert them to text.")
     return times, seen > 0.0, strata
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import compress
 from typing import Any, Self
 
 import numpy as np
@@ -29,7 +31,7 @@ from kernelweave.inspection.registry import (
     only,
 )
 from kernelweave.inspection.scores import FEWEST_ROWS, NEW_ROWS, OF_95, delta_interval
-from kernelweave.inspection.survival import QUANTILE, RiskGroups, SurvivalCalibration
+from kernelweave.inspection.survival import RiskGroups, SurvivalCalibration, divided, survival_at
 
 #: Times at which errors of survival are averaged, between these shares of the events.
 N_TIMES, FIRST, LAST = 30, 0.1, 0.9
@@ -50,7 +52,13 @@ def is_survival(model: Any) -> bool:
 def usual_times(model: Any) -> Array:
     """Times for predictions of survival where none are named: quarters of the times of events of the fit."""
     found = np.quantile(model.event_times_, (0.25, 0.5, 0.75))
-    return np.unique([float(f"{one:.3g}") for one in found])
+    return np.unique([rounded_time(float(one), model.event_times_) for one in found])
+
+
+def rounded_time(time: float, times: Array) -> float:
+    """A time with digits for a thousandth of the range of times."""
+    span = float(np.ptp(times))
+    return round(time, 3 - math.floor(math.log10(span))) if span > 0.0 else time
 
 
 def survival_columns(model: Any, X: Features, times: Any = None) -> dict[str, Labels]:
@@ -133,7 +141,10 @@ class HeldTimes(ShortRepr):
     @classmethod
     def joined(cls, parts: Sequence[Self], tests: Sequence[NDArray[np.intp]], training: Any) -> Self:
         """Test rows of folds, all at the same times, in the order of the rows; censoring is that of all rows."""
-        order = np.argsort(np.concatenate(tests), kind="stable")
+        every = np.concatenate(tests)
+        if len(np.unique(every)) < len(every):
+            raise ValueError("a row is in several folds")
+        order = np.argsort(every, kind="stable")
 
         def beside(name: str) -> Any:
             values = [getattr(part, name) for part in parts]
@@ -207,24 +218,28 @@ class HeldTimes(ShortRepr):
 
     @property
     def middle(self) -> float:
-        """The median of the times of events, in three digits: where survival is compared."""
-        return float(f"{np.median(self.time[self.event]):.3g}")
+        """The median of the times of events: where survival is compared."""
+        return rounded_time(float(np.median(self.time[self.event])), self.time[self.event])
 
     def predicted_at(self, time: float) -> Array:
         """Predicted survival of every row at a time."""
         place = int(np.searchsorted(self.times, time, side="right")) - 1
         return self.survival[:, place] if place >= 0 else np.ones(len(self.time))
 
-    def groups(self) -> RiskGroups:
-        """Kaplan-Meier curves of rows with small to large risk; risks of several models are compared within folds."""
+    def groups(self) -> RiskGroups | None:
+        """Kaplan-Meier curves of rows with small to large risk; risks of several models are compared within folds.
+
+        None where too few risks differ.
+        """
         folds = np.zeros(len(self.time), dtype=np.intp) if self.folds is None else self.folds
         parts: list[list[NDArray[np.intp]]] = [[] for _ in range(N_GROUPS)]
         for fold in np.unique(folds):
             own = np.flatnonzero(folds == fold)
-            for k, some in enumerate(
-                np.array_split(own[np.argsort(self.risk[own], kind="stable")], N_GROUPS)
-            ):
-                parts[k].append(some)
+            divided_rows = divided(self.risk[own], N_GROUPS)
+            if len(divided_rows) < N_GROUPS:
+                return None
+            for k, some in enumerate(divided_rows):
+                parts[k].append(own[some])
         rows = [np.sort(np.concatenate(part)) for part in parts]
         curves = [kaplan_meier(self.time[own], self.event[own]) for own in rows]
         names = ["low risk", "middle risk", "high risk"]
@@ -233,21 +248,14 @@ class HeldTimes(ShortRepr):
     def calibration(self, time: float, n_groups: int) -> SurvivalCalibration:
         """Predicted and observed survival at a time, by groups of predictions."""
         predicted = self.predicted_at(time)
-        groups = np.array_split(np.argsort(predicted, kind="stable"), n_groups)
-        observed = [_observed(kaplan_meier(self.time[own], self.event[own]), time) for own in groups]
-        middle, low, high = np.array([[one.value, one.low, one.high] for one in observed]).T
+        groups = divided(predicted, n_groups)
+        observed = [survival_at(self.time[own], self.event[own], time) for own in groups]
+        # a group that was not followed so far says nothing
+        known = [one.value == one.value for one in observed]
+        groups, observed = list(compress(groups, known)), list(compress(observed, known))
+        middle, low, high = np.array([[one.value, one.low, one.high] for one in observed]).reshape(-1, 3).T
         means = np.array([predicted[own].mean() for own in groups])
         return SurvivalCalibration(time, means, middle, low, high, np.array([len(own) for own in groups]))
-
-
-def _observed(curve: tuple[Array, Array, Array], time: float, n: int = 0) -> Interval:
-    """Kaplan-Meier's estimate at a time, with a 95 % interval by Greenwood's formula."""
-    times, share, error = curve
-    middle, spread = (
-        float(value_at(times, one, time, before)) for one, before in ((share, 1.0), (error, 0.0))
-    )
-    low, high = max(middle - QUANTILE * spread, 0.0), min(middle + QUANTILE * spread, 1.0)
-    return Interval(middle, low, high, "Greenwood", n)
 
 
 # ---- findings --------------------------------------------------------------------------------------
@@ -329,11 +337,14 @@ def _risk_groups(basis: Basis) -> Finding | None:
     if not held.n_events or len(held.time) < N_GROUPS * FEWEST_ROWS:
         return None
     time, found = held.middle, held.groups()
-    curves = list(zip(found.times, found.survival, found.errors, strict=True))
+    if found is None:
+        return None
     values = {
-        name: _observed(curve, time, len(rows))
-        for name, curve, rows in zip(found.names, curves, found.rows, strict=True)
+        name: survival_at(held.time[rows], held.event[rows], time)
+        for name, rows in zip(found.names, found.rows, strict=True)
     }
+    if any(one.value != one.value for one in values.values()):
+        return None
     columns = {
         "group": found.names,
         "rows": [len(rows) for rows in found.rows],
@@ -380,6 +391,9 @@ def _calibration(basis: Basis) -> Finding | None:
     if n_groups < 2 or not held.n_events:
         return None
     found = held.calibration(held.middle, n_groups)
+    n_groups = len(found.n_rows)
+    if n_groups < 2:
+        return None
     inside = (found.low <= found.predicted) & (found.predicted <= found.high)
     columns = {
         "rows": found.n_rows,
@@ -389,7 +403,7 @@ def _calibration(basis: Basis) -> Finding | None:
         "high": found.high,
     }
     names = [f"group {k + 1}" for k in range(n_groups)]
-    values = intervals_of(names, found.observed, found.low, found.high, method="Greenwood")
+    values = intervals_of(names, found.observed, found.low, found.high, method="Wilson")
     meaning = (
         f"Predicted and observed (Kaplan-Meier) survival at time {found.time:g}, by groups of predictions out of "
         "fold."

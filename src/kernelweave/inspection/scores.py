@@ -74,10 +74,10 @@ def share_interval(
     """
     if hits > n:
         raise InputError(f"`hits` must be at most `n`, {n}, got {hits}.")
-    return _wilson(hits / n if n else float("nan"), n, level)
+    return wilson(hits / n if n else float("nan"), n, level)
 
 
-def _wilson(share: float, n: float, level: float) -> Interval:
+def wilson(share: float, n: float, level: float) -> Interval:
     """The same where a share is the mean of several predictions of each row."""
     if not n:
         return Interval(float("nan"), method=WILSON)
@@ -409,7 +409,7 @@ def _shares(held: tuple[HeldOut, ...], accuracy: RowScore, level: float, seed: i
     def share(chosen: list[NDArray[np.bool_]]) -> Interval:
         hits = np.mean([(r & c).sum() for r, c in zip(right, chosen, strict=True)])
         n = float(np.mean([c.sum() for c in chosen]))
-        return _wilson(float(hits / n) if n else float("nan"), n, level)
+        return wilson(float(hits / n) if n else float("nan"), n, level)
 
     n, p = len(accuracy.influence), accuracy.value
     # as many independent rows as have the variance of these
@@ -418,7 +418,7 @@ def _shares(held: tuple[HeldOut, ...], accuracy: RowScore, level: float, seed: i
         if 0 < p < 1
         else n
     )
-    found = {"accuracy": replace(_wilson(p, alone, level), n=n)}
+    found = {"accuracy": replace(wilson(p, alone, level), n=n)}
     for name in held[0].classes or ():
         found[f"recall of {name}"] = share([one.truth == name for one in held])
         found[f"precision of {name}"] = share([one.prediction == name for one in held])

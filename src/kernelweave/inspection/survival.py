@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -15,6 +16,8 @@ from kernelweave._types import Array, Features
 from kernelweave.estimators import MKLSurvival
 from kernelweave.fitting.survival import brier, harrell, kaplan_meier, read_times, uno, value_at
 from kernelweave.inspection.arguments import OptionalEntries
+from kernelweave.inspection.registry import LEVEL, Interval
+from kernelweave.inspection.scores import WILSON, wilson
 
 __all__ = [
     "RiskGroups",
@@ -89,7 +92,8 @@ class SurvivalCalibration:
     predicted : array of shape (n_groups,)
         Mean predicted probability of an event later than the time.
     observed, low, high : arrays of shape (n_groups,)
-        The Kaplan-Meier estimate of each group there, and a 95 % interval by Greenwood's formula.
+        The Kaplan-Meier estimate of each group there, and a 95 % interval: Wilson's, for as many rows as Greenwood's
+        standard error stands for. NaN where the last row of a group is censored before.
     n_rows : array of int, shape (n_groups,)
         Rows in each group.
     """
@@ -235,10 +239,44 @@ def integrated_brier_score(
     )
 
 
+def divided(values: Array, n_groups: int) -> list[NDArray[np.intp]]:
+    """Rows in groups of about the same size by their values, smallest first; rows of equal values stay together."""
+    order = np.argsort(values, kind="stable")
+    between = np.flatnonzero(np.diff(values[order]) > 0.0) + 1
+    if not len(between):
+        return [order]
+    wanted = len(values) * np.arange(1, n_groups) / n_groups
+    nearest = between[np.abs(between[:, None] - wanted).argmin(axis=0)]
+    return [np.sort(part) for part in np.split(order, np.unique(nearest))]
+
+
 def _divided(values: Array, n_groups: int) -> list[NDArray[np.intp]]:
-    if len(values) < n_groups:
-        raise InputError(f"{len(values)} rows cannot be divided into {n_groups} groups. Take fewer groups.")
-    return np.array_split(np.argsort(values, kind="stable"), n_groups)
+    found = divided(values, n_groups) if len(values) >= n_groups else []
+    if len(found) < n_groups:
+        raise InputError(
+            f"{len(values)} rows with {len(np.unique(values))} different predictions cannot be divided into {n_groups} "
+            "groups. Take fewer groups."
+        )
+    return found
+
+
+def survival_at(time: Array, event: NDArray[np.bool_], when: float) -> Interval:
+    """Kaplan-Meier's estimate at a time, with a 95 % interval; NaN after the last row was censored.
+
+    The interval is Wilson's for as many rows as Greenwood's standard error stands for, so that it has a width where no
+    row has an event, or all have one.
+    """
+    times, share, error = kaplan_meier(time, event)
+    if when > times[-1] and share[-1] > 0.0:
+        return Interval(math.nan, math.nan, math.nan, WILSON, 0)
+    middle, spread = (
+        float(value_at(times, values, when, before)) for values, before in ((share, 1.0), (error, 0.0))
+    )
+    if spread > 0.0:
+        n = middle * (1.0 - middle) / spread**2
+    else:
+        n = float((time >= when).sum() if middle > 0.5 else event.sum())
+    return wilson(min(max(middle, 0.0), 1.0), n, LEVEL)
 
 
 @checked
@@ -322,12 +360,8 @@ def survival_calibration(
     found = []
     groups = _divided(predicted, n_groups)
     for own in groups:
-        times, share, error = kaplan_meier(when[own], event[own])
-        middle, width = (
-            float(value_at(times, values, time, before)) for values, before in ((share, 1.0), (error, 0.0))
-        )
-        low, high = max(middle - QUANTILE * width, 0.0), min(middle + QUANTILE * width, 1.0)
-        found.append((float(predicted[own].mean()), middle, low, high))
+        one = survival_at(when[own], event[own], time)
+        found.append((float(predicted[own].mean()), one.value, one.low, one.high))
     predictions, middles, lows, highs = np.array(found).T
     return SurvivalCalibration(
         time, predictions, middles, lows, highs, np.array([len(own) for own in groups])

@@ -464,7 +464,8 @@ class Cox(Loss):
             raise InputError(
                 "`y` has no events: all times are censored, and nothing can be learnt of them. Check the column of "
                 "events, which is 1 where the event was seen. If other rows have events, these are the training rows "
-                "of a fold, and too few rows have events, or too few groups of rows: give C, or fewer folds."
+                "of a fold, and too few rows have events, or too few groups of rows: give C; with more than one event "
+                "fewer folds may do."
             )
         return targets
 

@@ -259,6 +259,15 @@ def make_model(spec: Spec, prepared: Prepared, held: Rows, alpha: float | None =
     return assemble(spec, prepared, held, make_learner(now), options, over_path=True)
 
 
+#: Settings that survival refuses, and why.
+WITHOUT_PATH = {
+    "alphas": ", whose regularisation parameter is `Cs`",
+    "nested": ": its rows are scored out of fold anyway",
+    "rule": ": C is the best of its folds",
+    "intercept": ": a constant cancels in the partial likelihood",
+}
+
+
 def _survival_model(spec: Spec, prepared: Prepared, held: Rows, alpha: float | None) -> BaseMKL:
     """The estimator of a run of survival: C by its own folds, or the one that is named."""
     now = chosen(spec, SURVIVAL)
@@ -270,6 +279,9 @@ def _survival_model(spec: Spec, prepared: Prepared, held: Rows, alpha: float | N
         )
     if "loss" in spec.learner_params:
         raise InputError("The loss of survival is that of Cox's model, got another `loss`. Leave it out.")
+    for name, said in WITHOUT_PATH.items():
+        if spec.differs(name):
+            raise InputError(f"Setting `{name}` has no meaning for survival{said}. Leave it out.")
     cost: float | str = "auto"
     if alpha is not None:
         cost = 1.0 / alpha

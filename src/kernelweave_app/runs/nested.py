@@ -92,7 +92,9 @@ def _out_of_fold(
     every = prepared.some(rows)
     event = every.y[:, 0]
     enough = min(event.sum(), (1.0 - event).sum()) >= spec.cv
-    folds = make_cv(spec, "classification" if enough else SURVIVAL)
+    # each row once: repetitions are no more rows
+    once = spec.model_copy(update={"repeats": 1, "splits": "k-fold"})
+    folds = make_cv(once, "classification" if enough else SURVIVAL)
     try:
         parts = list(folds.split(every.frame, event, every.groups))
     except ValueError as error:
