@@ -216,7 +216,7 @@ def hard(seed=0, n_kernels=20):
     return X[:, None, :] * X[None, :, :], np.sign(X[:, :8].sum(axis=1) + 0.3 * rng.normal(size=40))
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_a_search_that_is_cut_short_states_its_gap():
     gram, y = hard()
     best = kw.solvers.solve_cardinality_mkl(gram, y, 10.0, 3)

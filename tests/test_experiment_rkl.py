@@ -17,7 +17,7 @@ from kernelweave_papers.store import Store
 pd = pytest.importorskip("pandas")
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_table_1_of_rkl_in_small(tmp_path):
     need("heart", "colon")
     from kernelweave_papers.rkl import PRINTED

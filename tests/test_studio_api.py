@@ -591,7 +591,7 @@ def test_runs_are_compared(served, done, tmp_path):
     )
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_the_command_that_is_shown_works_as_it_is(served, done, tmp_path, monkeypatch):
     pytest.importorskip("cyclopts")
     import shlex

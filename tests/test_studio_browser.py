@@ -184,6 +184,7 @@ def test_the_journey_on_breast_cancer(visit, tmp_path):
     )
 
 
+@pytest.mark.nightly
 def test_the_journey_on_two_tables(visit, studio, tmp_path):
     """Uploaded, joined by a key, the rows that one of them lacks shown; odd names are text; cancelled and finished."""
     here = visit()
@@ -249,6 +250,7 @@ def steps(page):
     return int(found[1]) if found else 0
 
 
+@pytest.mark.nightly
 def test_a_run_survives_reload_kill_and_restart(chromium, tmp_path):
     first = Command(tmp_path)
     here = Visit(chromium, first)
@@ -328,6 +330,7 @@ def test_errors_are_told_where_they_arise(visit):
     expect(page.get_by_role("alert").filter(has_text="gama")).to_be_visible()
 
 
+@pytest.mark.nightly
 def test_fields_show_what_the_run_uses_or_say_why_not(visit, studio):
     """Whatever stands in a field is used, or marked; then nothing can start."""
     here = visit()

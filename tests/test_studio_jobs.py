@@ -239,7 +239,7 @@ def test_runs_outlive_the_server(tmp_path):
     other.store.close()
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_a_second_command_opens_the_first_studio(tmp_path, capsys):
     import subprocess
     import sys

@@ -180,6 +180,7 @@ def test_three_grams(start, data_dir, tmp_path):
     look(here, "grams", f"{here.base}/", f"{here.base}/kernels", f"{here.base}/understand?run={run}")
 
 
+@pytest.mark.nightly
 def test_text_views(start, data_dir, tmp_path):
     with np.load(data_dir / "bbcsport.npz") as found:
         topics, views = found["y"][::3], [found[f"view_seg{k}"][::3] for k in (1, 2)]
