@@ -440,25 +440,32 @@ def _refused(error: InputError) -> PydanticCustomError:
 
 # ---- fields ---------------------------------------------------------------------------------------
 
-_CLASSES: Callable[[Spec, str], bool] = lambda spec, task: (  # noqa: E731  one of many below
-    task != "regression" and not spec.survival
-)
-#: What a run of survival does not have: it chooses C on folds of its own.
-_UNCENSORED: Callable[[Spec, str], bool] = lambda spec, task: not spec.survival  # noqa: E731
+
+
+def _of_classes(spec: Spec, task: str) -> bool:
+    """For classes, or where the task is not known."""
+    return task != "regression" and not spec.survival
+
+
+def _uncensored(spec: Spec, task: str) -> bool:
+    """Not for survival, which chooses C on folds of its own."""
+    return not spec.survival
+
+
 #: When a setting would do something; all others always.
 APPLIES: dict[str, Callable[[Spec, str], bool]] = {
     "key": lambda spec, task: bool(spec.key or spec.join),
     "rows": lambda spec, task: bool(spec.join),
     "holdout_values": lambda spec, task: bool(spec.holdout),
     "test_size": lambda spec, task: not spec.holdout,
-    "stratify": lambda spec, task: _CLASSES(spec, task) and not spec.group,
+    "stratify": lambda spec, task: _of_classes(spec, task) and not spec.group,
     **dict.fromkeys(
         ("task", "alphas", "splits", "repeats", "rule", "nested", "intercept"),
-        _UNCENSORED,
+        _uncensored,
     ),
-    "balanced": _CLASSES,
-    "class_weights": _CLASSES,
-    "probabilities": _CLASSES,
+    "balanced": _of_classes,
+    "class_weights": _of_classes,
+    "probabilities": _of_classes,
     "targets": lambda spec, task: task != "classification" and not spec.survival,
     "n_features": lambda spec, task: spec.approximation not in ("auto", "none"),
 }
