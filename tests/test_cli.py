@@ -661,3 +661,17 @@ def test_a_missing_package_is_one_line_that_says_what_to_install(module, extra, 
     assert any(f"pip install 'kernelweave[{extra}]'" in line for line in told), done.stderr
     assert "Traceback" not in done.stderr
     assert all(line.startswith("kernelweave: ") for line in done.stderr.splitlines()), done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes of another kind")
+@pytest.mark.parametrize("command", [["schema"], ["fit", "--help-all"], ["demo", "--help"]])
+def test_a_closed_pipe_ends_a_command_without_a_message(command):
+    """As that of ``kernelweave schema | head -1``: the status is that of a program which SIGPIPE ends."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    arguments = [sys.executable, "-m", "kernelweave_app.cli", *command]
+    try:
+        made = subprocess.run(arguments, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    finally:
+        os.close(writer)
+    assert (made.returncode, made.stderr) == (141, "")

@@ -63,6 +63,23 @@ def test_the_smallest_c_is_a_share_of_the_weights(tables: Path) -> None:
     assert pd.read_csv(out / "path.csv")["C"].tolist() == pytest.approx([0.1 / total])
 
 
+def test_columns_are_left_out_of_a_path(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--target", "y", "--loss", "logistic", "--folds", "0", "--points", "2"]
+    drop = ["--drop", "x1,x4", "--out", str(tables / "a")]
+    assert main(["margins", str(tables / "rows"), *options, *drop]) == 0
+    assert "400 rows, 4 features in 4 blocks" in capsys.readouterr().out
+    for k in range(2):
+        file = tables / "rows" / f"{k}.csv"
+        pd.read_csv(file).drop(columns=["x1", "x4"]).to_csv(file, index=False)
+    assert main(["margins", str(tables / "rows"), *options, "--out", str(tables / "b")]) == 0
+    for name in ("path.csv", "coefficients.csv"):
+        found, wanted = (pd.read_csv(tables / folder / name) for folder in "ab")
+        pd.testing.assert_frame_equal(found, wanted, rtol=1e-9)
+    capsys.readouterr()
+    assert main(["margins", str(tables / "rows"), *options, *drop, "--overwrite"]) == 2
+    assert "--drop" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", ["margins", "statistics"])
 def test_arguments_that_commands_share_have_their_help(
     command: str, capsys: pytest.CaptureFixture[str]

@@ -190,3 +190,30 @@ def test_formats_that_are_not_read_in_chunks_are_named(rows, capsys):
     for command in ("statistics", "margins"):
         assert main([command, str(rows / "rows" / "array.npz"), *args, "--overwrite"]) == 2
         assert "array.npz has the format npz, which is not read in chunks" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("how", ["columns", "views", "chosen"])
+def test_columns_are_left_out_of_sums(how, rows, capsys):
+    """The sums, and with views the blocks, are those of tables that lack the columns."""
+    given = ["--target", "y", "--weight", "w", "--folds", "0"]
+    if how == "views":
+        given += ["--groups", str(rows / "views.toml")]
+    if how == "chosen":
+        given += ["--columns", "x2", "--columns", "x5", "--columns", "x4"]
+    assert main(["statistics", str(rows / "rows"), *given, "--drop", "x5,x11", "--out", str(rows / "a.npz")]) == 0
+    for k in range(4):
+        file = rows / "rows" / f"{k}.csv"
+        pd.read_csv(file).drop(columns=["x5", "x11"]).to_csv(file, index=False)
+    if how == "chosen":
+        given = [*given[:6], "--columns", "x2", "--columns", "x4"]
+    assert main(["statistics", str(rows / "rows"), *given, "--out", str(rows / "b.npz")]) == 0
+    found, wanted = (kw.rows.BlockStatistics.load(rows / f"{name}.npz") for name in "ab")
+    assert found.groups.tolist() == wanted.groups.tolist()
+    assert found.groups[-1] == {"columns": 14, "views": 17, "chosen": 2}[how]
+    assert_allclose(found.products(centered=True), wanted.products(centered=True), rtol=1e-12, atol=1e-12)
+    capsys.readouterr()
+    assert main(["statistics", str(rows / "rows"), *given, "--drop", "x99", "--out", str(rows / "c.npz")]) == 2
+    said = capsys.readouterr().err
+    assert "--drop" in said
+    assert "x99" in said
+    assert not (rows / "c.npz").exists()

@@ -341,3 +341,123 @@ def test_the_studio_leads_to_the_command_line():
 
     with pytest.raises(InputError, match="--time days --event died"):
         Studio.confined(None, Spec(time="days", event="died"))
+
+
+# ---- strata -----------------------------------------------------------------------------------------
+
+
+def patients_of_hospitals(n=120, seed=0):
+    """The same of three hospitals, named by numbers, whose times are of other sizes."""
+    table = patients(n, seed)
+    hospital = np.arange(n) % 3 + 1
+    return table.assign(days=table["days"] * 10 ** (hospital - 1), hospital=hospital)
+
+
+@pytest.fixture(scope="module")
+def stratified(tmp_path_factory):
+    """A folder with a table, a run with strata and what the command printed as JSON."""
+    folder = tmp_path_factory.mktemp("strata")
+    patients_of_hospitals().to_csv(folder / "patients.csv", index=False)
+    fit = ["fit", str(folder / "patients.csv"), *TIMES, "--strata", "hospital", *FAST, "--views", "auto"]
+    fit += ["--budget", "0"]
+    command = [sys.executable, "-m", "kernelweave_app.cli", *fit, "--out", str(folder / "run"), "--json"]
+    made = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr
+    (folder / "told.json").write_text(made.stdout)
+    return folder
+
+
+def test_a_run_with_strata_is_that_of_python(stratified):
+    told = json.loads((stratified / "told.json").read_text())
+    Result(**told)
+    assert any("120 rows" in line and "3 strata" in line for line in told["messages"])
+    model = kw.load(stratified / "run" / "model.skops")
+    assert model.strata_.tolist() == ["1", "2", "3"]
+    assert "hospital" not in model.feature_names_in_
+    table, held = patients_of_hospitals(), pd.read_csv(stratified / "run" / "predictions.csv")
+    assert (held["truth stratum"].to_numpy() == table["hospital"].to_numpy()[held["row"]]).all()
+    X = table[model.feature_names_in_]
+    y = pd.DataFrame(
+        {"event": table["status"] == "dead", "time": table["days"], "stratum": table["hospital"].astype(str)}
+    )
+    train = np.setdiff1d(np.arange(120), held["row"])
+    again = kw.MKLSurvival(**model.get_params(deep=False)).fit(X.iloc[train], y.iloc[train])
+    assert again.predict(X) == pytest.approx(model.predict(X), abs=1e-9)
+    value = model.score(X.iloc[held["row"]], y.iloc[held["row"]])
+    assert told["scores"]["concordance"]["value"] == pytest.approx(value, abs=1e-12)
+    # pairs of hospitals apart would be the order of their sizes
+    assert told["scores_out_of_fold"]["concordance"]["value"] > 0.6
+    made = subprocess.run(
+        [sys.executable, str(stratified / "run" / "script.py")], capture_output=True, text=True, check=True
+    ).stdout
+    assert f"held-out score {value:.2f}" in made
+    assert "same stratum" in (stratified / "run" / "report.html").read_text("utf8")
+
+
+def test_new_rows_have_their_strata(stratified, tmp_path, capsys):
+    model, new = kw.load(stratified / "run" / "model.skops"), patients_of_hospitals(60, seed=1)
+    new.to_csv(tmp_path / "new.csv", index=False)
+    new.rename(columns={"hospital": "clinic"}).to_csv(tmp_path / "other.csv", index=False)
+    X, strata = new[model.feature_names_in_], new["hospital"].astype(str).to_numpy()
+    wanted = model.predict_survival_function(X, [365], strata=strata)[:, 0]
+    out = tmp_path / "risks.csv"
+    for file, more in (("new.csv", []), ("other.csv", ["--strata", "clinic"])):
+        command = [str(stratified / "run"), str(tmp_path / file), *more]
+        assert main(["predict", *command, "--times", "365", "--out", str(out)]) == 0
+        assert pd.read_csv(out)["survival at 365"].to_numpy() == pytest.approx(wanted)
+        capsys.readouterr()
+        assert main(["evaluate", *command, "--out", str(tmp_path / "scored.csv")]) == 0
+        y = np.column_stack([(new["status"] == "dead").astype(object), new["days"], strata])
+        assert f"concordance: {model.score(X, y):.2f} (95 % interval" in capsys.readouterr().out
+        assert list(pd.read_csv(tmp_path / "scored.csv"))[-3:] == [
+            "truth event",
+            "truth time",
+            "truth stratum",
+        ]
+    command = [str(stratified / "run"), str(tmp_path / "other.csv")]
+    assert main(["predict", *command, "--out", str(out)]) == 2
+    assert "hospital" in capsys.readouterr().err
+    new.assign(hospital=4).to_csv(tmp_path / "fourth.csv", index=False)
+    assert main(["predict", command[0], str(tmp_path / "fourth.csv"), "--out", str(out)]) == 2
+    assert "one of ['1', '2', '3']" in capsys.readouterr().err
+    # a file without its run does not name the column
+    (tmp_path / "alone.skops").write_bytes((stratified / "run" / "model.skops").read_bytes())
+    for verb in (["predict", "--out", str(out)], ["evaluate", *TIMES]):
+        alone = [verb[0], str(tmp_path / "alone.skops"), str(tmp_path / "new.csv"), *verb[1:]]
+        assert main(alone) == 2
+        assert "name their column with --strata" in capsys.readouterr().err
+        assert main([*alone, "--strata", "hospital"]) == 0
+
+
+def test_evidence_of_strata_compares_rows_within_them(stratified, capsys):
+    table = str(stratified / "patients.csv")
+    assert main(["evidence", str(stratified / "run"), table, "--what", "sources"]) == 0
+    assert "Does the model use gene? Yes" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ([*TIMES, "--strata", "ward"], "Did you mean"),
+        ([*TIMES, "--strata", "days"], "must be a column beside"),
+        (["--target", "lab_0", "--strata", "hospital"], "is for survival"),
+    ],
+)
+def test_wrong_strata_are_named(more, words, tmp_path, capsys):
+    table = patients_of_hospitals(30).assign(wards=1)
+    table.to_csv(tmp_path / "p.csv", index=False)
+    assert main(["fit", str(tmp_path / "p.csv"), *more, "--out", str(tmp_path / "run")]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_rows_without_a_stratum_are_named():
+    table = patients_of_hospitals(12).astype({"hospital": object})
+    table.loc[4, "hospital"] = None
+    with pytest.raises(InputError, match="of the strata has missing values, in row 4"):
+        read_times(table, Spec(time="days", event="status", strata="hospital"))
+
+
+def test_strata_of_another_model_are_refused(run, tmp_path, capsys):
+    command = ["predict", str(run / "run"), str(run / "patients.csv"), "--out", str(tmp_path / "p.csv")]
+    assert main([*command, "--strata", "status"]) == 2
+    assert "for models that were fitted with strata" in capsys.readouterr().err

@@ -16,6 +16,7 @@ from sklearn.metrics import mean_poisson_deviance
 from sklearn.model_selection import KFold
 
 import kernelweave as kw
+from kernelweave.fitting.folds import split_rows
 from kernelweave.inspection.held import HeldOut
 from kernelweave.machines.losses import Poisson
 from kernelweave.machines.machine import Machine
@@ -237,6 +238,23 @@ def test_folds_choose_by_the_deviance(rng):
 
 
 @pytest.mark.full
+def test_a_number_of_folds_shares_out_counts(rng):
+    """Rows in order of their counts: without shares the training rows of one fold would all be 0."""
+    Z, y = rng.normal(size=(30, 2)), np.repeat([2.0, 0.0], [4, 26])
+    kernels, learner = [kw.kernels.Linear()], kw.learners.Uniform(loss=LOSS)
+    model = kw.MKLRegressorCV(kernels, learner, cv=2, Cs=[0.1, 1.0]).fit(Z, y)
+    assert np.isfinite(model.best_score_)
+    assert [int((y[test] > 0).sum()) for _, test in split_rows(2, y, classes=LOSS.fold_classes(y))] == [2, 2]
+    # folds that are given stay as they are
+    halves = [(np.arange(15), np.arange(15, 30)), (np.arange(15, 30), np.arange(15))]
+    with pytest.raises(kw.InputError, match="All targets are 0"):
+        kw.MKLRegressorCV(kernels, learner, cv=halves, Cs=[0.1, 1.0]).fit(Z, y)
+    # counts above 0 alone are no classes
+    plain = kw.MKLRegressorCV(kernels, learner, cv=3, Cs=[0.1, 1.0]).fit(Z, y + 1.0)
+    same = kw.MKLRegressorCV(kernels, learner, cv=KFold(3), Cs=[0.1, 1.0]).fit(Z, y + 1.0)
+    assert plain.best_score_ == same.best_score_
+
+
 def test_the_command_line_fits_and_predicts_means(rng, tmp_path):
     Z, y, _ = data(rng, 90, 2.0)
     table = pd.DataFrame(Z[:, :3], columns=list("abc"))

@@ -311,19 +311,19 @@ def test_equal_rows_share_a_fold(rng):
 
 def test_folds_by_numbers_masks_and_groups():
     y = np.repeat(["u", "v"], 6)
-    for train, test in split_rows(3, y, classifier=True):
+    for train, test in split_rows(3, y, classes=y):
         assert np.unique(y[test], return_counts=True)[1].tolist() == [2, 2]
         assert sorted([*train, *test]) == list(range(12))
-    assert split_rows(3, y, classifier=False)[0][1].tolist() == [0, 1, 2, 3]
+    assert split_rows(3, y)[0][1].tolist() == [0, 1, 2, 3]
     mask = np.arange(12) < 5
-    [(train, test)] = split_rows([(mask, ~mask)], y, classifier=True)
+    [(train, test)] = split_rows([(mask, ~mask)], y, classes=y)
     assert (train.tolist(), test.tolist()) == (list(range(5)), list(range(5, 12)))
-    assert split_rows([([-1, 0], [1])], y, classifier=True)[0][0].tolist() == [11, 0]
+    assert split_rows([([-1, 0], [1])], y, classes=y)[0][0].tolist() == [11, 0]
     for wrong in ([([0, 12], [1])], [([0], [[1]])], [([0.5], [1])], [([0], [1], [2])], 1, 13):
         with pytest.raises(kw.InputError, match="cv"):
-            split_rows(wrong, y, classifier=True)
+            split_rows(wrong, y, classes=y)
     kept = np.arange(1, 12)
-    for _, test in split_rows(3, y, classifier=True, kept=kept, groups=np.arange(12) // 2):
+    for _, test in split_rows(3, y, classes=y, kept=kept, groups=np.arange(12) // 2):
         assert {*test, *(test ^ 1)} - {0} == set(test)
 
 

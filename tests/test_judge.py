@@ -124,6 +124,49 @@ def test_parameters_of_losses_out_of_range_are_refused(rng, tmp_path, loss, name
 
 
 @needs_long_double
+@pytest.mark.parametrize("on_features", [False, True])
+@pytest.mark.parametrize("loss", [Huber(0.5), Quantile(0.3), Cox(), "squared"], ids=str)
+def test_every_key_of_a_certificate_is_needed(rng, tmp_path, loss, on_features):
+    X = rng.normal(size=(12, 2))
+    data = {"kernels": X[:, None, :] * X[None, :, :], "y": X[:, 0] + 0.1 * rng.normal(size=12)}
+    if loss == Cox():
+        data["y"] = Cox.targets(rng.exponential(size=12), np.arange(12) % 3 > 0)
+    kernels = data["kernels"]
+    if on_features:
+        data = {"features": X, "groups": np.arange(3), "y": data["y"]}
+        kernels = kw.FeatureStack(X, data["groups"])
+    problem = kw.Problem(kernels, data["y"], loss=loss, C=1.0)
+    content = exported(tmp_path, kw.solve(problem), problem, data)
+    assert judge.judge(content, data)[0] == ""
+
+    def without(table, name):
+        return {key: value for key, value in table.items() if key != name}
+
+    for name in content:
+        wrong, *bounds = judge.judge(resealed(without(content, name)), data)
+        # a new seal takes the place of the old one
+        assert (wrong == "") if name == "seal" else (f"`{name}`" in wrong)
+        assert name == "seal" or bounds == [judge.HUGE, 0]
+    parts = [name for name, part in content.items() if isinstance(part, dict)]
+    assert parts == ["problem", "fit", "claim", "hashes"]
+    for part in parts:
+        for name in content[part]:
+            wrong, *bounds = judge.judge(resealed(content | {part: without(content[part], name)}), data)
+            assert f"`{name}`" in wrong, (part, name)
+            assert bounds == [judge.HUGE, 0]
+
+
+@needs_long_double
+def test_arrays_without_a_hash_are_not_read(rng, tmp_path):
+    X = rng.normal(size=(12, 2))
+    data = {"features": X, "groups": np.arange(3), "y": X[:, 0]}
+    problem = kw.Problem(kw.FeatureStack(X, data["groups"]), data["y"], C=1.0)
+    content = exported(tmp_path, kw.solve(problem), problem, data)
+    wrong = judge.judge(content, {**data, "kernels": X[:, None, :] * X[None, :, :]})[0]
+    assert wrong == "The certificate has no `kernels` in `hashes`."
+
+
+@needs_long_double
 def test_entropies_and_norms_are_bounded_from_their_side():
     for a in (0.0, 1e-300, 1e-9, 0.25, 0.5, 0.7, 1.0 - 2.0**-52, 1.0):
         wanted = -float(xlogy(a, a) + xlog1py(1.0 - a, -a))

@@ -212,6 +212,23 @@ def test_weights_of_kernels_and_features_are_certified_and_agree(weight_set, tie
         assert other.primal - other.gap <= optimum * (1.0 + 1e-9) <= other.primal * (1.0 + 2e-9)
 
 
+@pytest.mark.parametrize("ties", TIES)
+@pytest.mark.parametrize("on_features", [False, True])
+def test_where_nothing_depends_on_the_rows_the_certificate_says_so(on_features, ties, rng):
+    """All rows at risk have the event: coefficients are zero, and rounding errors are none."""
+    for n in (3, 7, 40):
+        X, weight = rng.normal(size=(n, 4)), rng.uniform(0.1, 2.0, n)
+        kernels = kw.FeatureStack(X, [0, 2, 4])
+        if not on_features:
+            kernels = np.stack([own @ own.T for own in np.split(X, 2, axis=1)], axis=-1)
+        y = Cox.targets(np.ones(n), np.ones(n), rng.integers(0, 2, n))
+        problem = kw.Problem(kernels, y, loss=Cox(True, ties), C=2.3, sample_weight=weight)
+        found = kw.solve(problem, tol=1e-9)
+        assert found.status is kw.solvers.Status.CONVERGED
+        assert not found.dual_coef.any()
+        assert found.verify(problem).status is not kw.solvers.Status.REFUTED
+
+
 def test_certificates_of_coefficients_outside_are_refuted(rng):
     X, *_, y, _ = data(rng)
     problem = kw.Problem((X @ X.T)[:, :, None], y, loss="cox", C=1.0)

@@ -644,6 +644,29 @@ def seal(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
 
 
+#: What a certificate has beside its seal, and parts of it.
+KEYS = {
+    "": ("format", "problem", "fit", "claim", "hashes"),
+    "problem": (
+        *("loss", "epsilon", "C", "sample_weight", "scale", "regularization", "set", "set_value"),
+        *("intercept", "criterion"),
+    ),
+    "fit": ("weights", "dual_coef", "intercept", "proof", "feature_coef", "ball", "radius2"),
+    "claim": ("primal", "gap", "rounding", "status"),
+}
+
+
+def lacking(content: Mapping[str, Any], data: Mapping[str, np.ndarray]) -> str:
+    """What a certificate lacks, or nothing: a key, or the hash of an array that is read here."""
+    read = ("y", "kernels") if "kernels" in data else ("y", "features", "groups")
+    for part, names in {**KEYS, "hashes": read}.items():
+        for name in names:
+            if name not in (content[part] if part else content):
+                where = f" in `{part}`" if part else ""
+                return f"The certificate has no `{name}`{where}."
+    return ""
+
+
 def wrong_parameter(p: Mapping[str, Any]) -> str:
     """What is wrong with the parameter of a loss, or nothing."""
     for loss, name, largest in (("huber", "delta", math.inf), ("quantile", "q", 1.0)):
@@ -661,6 +684,8 @@ def judge(content: Mapping[str, Any], data: Mapping[str, np.ndarray]) -> tuple[s
     """What is wrong with a certificate, or nothing; and the bounds of the objective and of its smallest value."""
     if content.get("seal") != seal(content):
         return "The certificate was changed after it was written.", HUGE, Q(0)
+    if wrong := lacking(content, data):
+        return wrong, HUGE, Q(0)
     for name, expected in content["hashes"].items():
         if name not in data or digest(data[name]) != expected:
             return f"`{name}` is not what the fit was given.", HUGE, Q(0)

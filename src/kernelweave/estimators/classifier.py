@@ -259,7 +259,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
             classes = codes.astype(float)
             folds = content_folds(task.content, classes, int(cv), classes=classes, groups=together)
         else:
-            folds = split_rows(cv, codes, classifier=True, groups=groups)
+            folds = split_rows(cv, codes, groups=groups)
         if not any(len(test) for _, test in folds):
             raise InputError(
                 "`cv` must give folds with test rows, got none. Use a number of folds such as 5."

@@ -48,7 +48,7 @@ class _CrossValidated(BaseMKL):
         Length of the automatic path, of either kind.
     cv : int, splitter or iterable, default=5
         Any scikit-learn splitter, `PredefinedSplit`, or an iterable of (train, test). An integer divides the rows with
-        a positive weight.
+        a positive weight, and shares out classes, or counts above 0 for the Poisson loss.
     scoring : str or callable, optional
         Any scikit-learn scorer; default R^2, or the accuracy. Sample weights are used if the scorer accepts them. The
         score is one of the test rows of all folds together. Of "roc_auc" and "average_precision", which compare rows,
@@ -91,15 +91,18 @@ class _CrossValidated(BaseMKL):
         """
         return self._fit_anew(X, y, sample_weight, params)
 
-    def _make_folds(self, labels: Array, kept: NDArray[np.intp], params: dict[str, object]) -> list[Fold]:
+    def _make_folds(
+        self, labels: Array, kept: NDArray[np.intp], params: dict[str, object], learner: learners.Learner
+    ) -> list[Fold]:
         """Check the parameters and make the folds; routed metadata such as groups go to the splitter."""
         check_path_arguments(self._named_learner(), self.alphas, self.Cs)
         y = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
-        if isinstance(self, ClassifierMixin):
-            y = y.astype(np.intp)
+        classifies = isinstance(self, ClassifierMixin)
+        y = y.astype(np.intp) if classifies else y
+        classes = y if classifies else learner.fold_classes(y)
         if _routing_enabled():
             params = process_routing(self, "fit", **params).splitter.split
-        folds = split_rows(self.cv, y, classifier=isinstance(self, ClassifierMixin), kept=kept, **params)
+        folds = split_rows(self.cv, y, classes=classes, kept=kept, **params)
         position = np.full(len(labels), -1)
         position[kept] = np.arange(len(kept))
         inside: list[Fold] = []

@@ -262,7 +262,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
                 named = targets.classes[labels.astype(np.intp)]
             check_score(self.scoring, named, targets.classes)
         groups = read_groups(params.get("groups"), n_rows)
-        folds = self._make_folds(targets.labels, kept, params)
+        folds = self._make_folds(targets.labels, kept, params, learner)
         if weights is not None and (weights == 1.0).all():
             weights = None
         with blas_threads_for(len(kept)):
@@ -439,7 +439,9 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             )
         return learner
 
-    def _make_folds(self, labels: Array, kept: NDArray[np.intp], params: dict[str, object]) -> list[Fold]:
+    def _make_folds(
+        self, labels: Array, kept: NDArray[np.intp], params: dict[str, object], learner: learners.Learner
+    ) -> list[Fold]:
         """Folds of the kept rows, for estimators that cross-validate; `labels` are those of all rows."""
         return []
 

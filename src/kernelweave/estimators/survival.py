@@ -19,7 +19,7 @@ from kernelweave.estimators.choosing import N_FOLDS, Candidates
 from kernelweave.estimators.estimator import BaseMKL
 from kernelweave.estimators.targets import Targets, check_length, row_weights
 from kernelweave.fitting.folds import Fold, FoldScores, classes_of, content_folds, negative_loss, score_folds
-from kernelweave.fitting.survival import baselines, concordant, harrell, read_times, targets_of, value_at
+from kernelweave.fitting.survival import baselines, harrell, read_times, targets_of, value_at
 from kernelweave.fitting.task import NormalizedProblem, Report, Task
 from kernelweave.machines.cox import TIES, Cox
 
@@ -165,7 +165,8 @@ class MKLSurvival(BaseMKL):
             # of a stratum the times are apart from those of others
             target, risk = task.targets[0][rows, 0], values[:, 0]
             weight = None if task.sample_weight is None else task.sample_weight[rows]
-            return _by_strata(np.abs(target), target > 0.0, risk, weight, bool(len(self.strata_)))
+            strata = np.floor(np.abs(target)) if len(self.strata_) else None
+            return harrell(np.abs(target), target > 0.0, risk, weight, strata)
 
         score = likelihood if self.scoring == "likelihood" else concordance
 
@@ -279,23 +280,4 @@ class MKLSurvival(BaseMKL):
         risk = self.predict(X)
         check_length(time, len(risk))
         weights = row_weights(sample_weight, len(risk))
-        place = time if strata is None else np.abs(Cox.targets(time, event, strata))
-        return _by_strata(place, event, risk, weights, strata is not None)
-
-
-def _by_strata(
-    time: Array, event: NDArray[np.bool_], risk: Array, weight: Array | None, stratified: bool
-) -> float:
-    """Harrell's concordance of pairs within strata, whose numbers are the whole parts of the times."""
-    if not stratified:
-        return harrell(time, event, risk, weight)
-    level = np.floor(time)
-    found = []
-    for one in np.unique(level):
-        rows = level == one
-        own = None if weight is None else weight[rows]
-        pairs, right, same = concordant(time[rows], event[rows], risk[rows], own)
-        each = np.ones(rows.sum()) if own is None else own
-        found.append((float(each @ pairs), float(each @ (right + 0.5 * same))))
-    total, right_ones = np.sum(found, axis=0)
-    return float(right_ones / total) if total > 0.0 else float("nan")
+        return harrell(time, event, risk, weights, strata)

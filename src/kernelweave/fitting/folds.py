@@ -146,7 +146,7 @@ def read_groups(groups: Any, n_rows: int) -> Rows | None:
 
 
 def split_rows(
-    cv: Splits, y: Labels, *, classifier: bool, kept: Rows | None = None, **params: Any
+    cv: Splits, y: Labels, *, classes: Labels | None = None, kept: Rows | None = None, **params: Any
 ) -> list[Fold]:
     """Folds over all rows by a splitter or an iterable of (train, test), or over the kept rows by a number.
 
@@ -154,8 +154,8 @@ def split_rows(
     ----------
     cv : int, splitter or iterable
     y : array of shape (n_rows,) or (n_rows, n_outputs)
-    classifier : bool
-        Whether a number of folds stratifies.
+    classes : array of shape (n_rows,) or (n_rows, n_labels), optional
+        By what a number of folds stratifies, see `classes_of`; several labels are not shared out.
     kept : array of int, optional
         The rows that a number of folds divides; default all.
     **params
@@ -168,11 +168,11 @@ def split_rows(
     if isinstance(cv, numbers.Number | str | bytes):
         cv = check_value(Whole(2), "cv", cv)
         every = every if kept is None else kept
-        n_rows, y = len(every), y[every]
+        n_rows, y = len(every), (y if classes is None else classes)[every]
         if groups is not None:
             cv, params["groups"] = GroupKFold(cv), np.asarray(groups)[every]
     try:
-        folds = check_cv(cv, y, classifier=classifier).split(np.zeros((n_rows, 1)), y, **params)
+        folds = check_cv(cv, y, classifier=classes is not None).split(np.zeros((n_rows, 1)), y, **params)
         pairs = [tuple(np.asarray(rows) for rows in fold) for fold in folds]
     except (TypeError, ValueError, IndexError, AttributeError) as error:
         if isinstance(error, TypeError) and "unexpected keyword" in str(error):

@@ -190,12 +190,26 @@ def concordant(
     return tuple(out)
 
 
-def harrell(time: Array, event: NDArray[np.bool_], risk: Array, weight: Array | None = None) -> float:
-    """The share of comparable pairs in which the row with the larger risk has its event first; NaN without pairs."""
-    pairs, right, same = concordant(time, event, risk, weight)
-    own = np.ones(len(time)) if weight is None else weight
-    total = float(own @ pairs)
-    return float(own @ (right + 0.5 * same)) / total if total > 0.0 else float("nan")
+def harrell(
+    time: Array,
+    event: NDArray[np.bool_],
+    risk: Array,
+    weight: Array | None = None,
+    strata: NDArray[Any] | None = None,
+) -> float:
+    """The share of comparable pairs in which the row with the larger risk has its event first; NaN without pairs.
+
+    Pairs are those within a stratum.
+    """
+    weight = np.ones(len(time)) if weight is None else weight
+    total = agreed = 0.0
+    for one in (None,) if strata is None else np.unique(strata):
+        rows = slice(None) if strata is None else strata == one
+        own = weight[rows]
+        pairs, right, same = concordant(time[rows], event[rows], risk[rows], own)
+        total += float(own @ pairs)
+        agreed += float(own @ (right + 0.5 * same))
+    return agreed / total if total > 0.0 else float("nan")
 
 
 def uno(

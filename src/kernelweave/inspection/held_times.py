@@ -61,10 +61,12 @@ def rounded_time(time: float, times: Array) -> float:
     return round(time, 3 - math.floor(math.log10(span))) if span > 0.0 else time
 
 
-def survival_columns(model: Any, X: Features, times: Any = None) -> dict[str, Labels]:
+def survival_columns(
+    model: Any, X: Features, times: Any = None, strata: Labels | None = None
+) -> dict[str, Labels]:
     """Risks and survival as columns by their names, such as "risk" and "survival at 365"."""
     when = usual_times(model) if times is None else np.atleast_1d(np.asarray(times, dtype=float))
-    survival = model.predict_survival_function(X, when)
+    survival = model.predict_survival_function(X, when, strata=strata)
     named = {f"survival at {time:.6g}": own for time, own in zip(when, survival.T, strict=True)}
     return {"risk": model.predict(X), **named}
 
@@ -72,7 +74,7 @@ def survival_columns(model: Any, X: Features, times: Any = None) -> dict[str, La
 def concordance_of_rows(
     time: Array, event: NDArray[np.bool_], risk: Array, folds: NDArray[np.intp] | None = None
 ) -> RowScore:
-    """Harrell's concordance with what each row has in it; of several models pairs within a fold are compared."""
+    """Harrell's concordance with what each row has in it; with `folds`, or other parts, of pairs within one."""
     right, pairs = np.zeros(len(time)), np.zeros(len(time))
     for one in np.flatnonzero(event):
         # at equal times events come first
@@ -109,6 +111,8 @@ class HeldTimes(ShortRepr):
         Of predictions, with names of the rows.
     folds : array of int, shape (n_rows,), optional
         Which of several models has predicted each row.
+    strata : array of shape (n_rows,), optional
+        The stratum of each row, if the model has strata.
     """
 
     time: Array
@@ -121,6 +125,7 @@ class HeldTimes(ShortRepr):
     equal: Array | None = None
     table: DataFrame = None
     folds: NDArray[np.intp] | None = None
+    strata: Labels | None = None
 
     def __len__(self) -> int:
         return len(self.time)
@@ -128,15 +133,16 @@ class HeldTimes(ShortRepr):
     @classmethod
     def of(cls, model: Any, X: Features, y: Any, training: Any = None, *, times: Any = None) -> Self:
         """The predictions of a model for rows; `training` are the targets of its training rows."""
-        time, event, _ = read_times(y)
+        time, event, strata = read_times(y)
+        strata = strata if len(model.strata_) else None
         when = model.event_times_ if times is None else times
         alone, known = None, None
         if training is not None:
             known = read_times(training)[:2]
             seen, share, _ = kaplan_meier(*known)
             alone = np.tile(value_at(seen, share, when, 1.0), (len(time), 1))
-        survival = model.predict_survival_function(X, when)
-        return cls(time, event, model.predict(X), when, survival, alone, known)
+        survival = model.predict_survival_function(X, when, strata=strata)
+        return cls(time, event, model.predict(X), when, survival, alone, known, strata=strata)
 
     @classmethod
     def joined(cls, parts: Sequence[Self], tests: Sequence[NDArray[np.intp]], training: Any) -> Self:
@@ -150,7 +156,7 @@ class HeldTimes(ShortRepr):
             values = [getattr(part, name) for part in parts]
             return None if any(one is None for one in values) else np.concatenate(values)[order]
 
-        names = ("time", "event", "risk", "survival", "alone", "equal")
+        names = ("time", "event", "risk", "survival", "alone", "equal", "strata")
         folds = np.concatenate([np.full(len(test), k) for k, test in enumerate(tests)])[order]
         columns = {name: beside(name) for name in names}
         return cls(times=parts[0].times, training=read_times(training)[:2], folds=folds, **columns)
@@ -160,12 +166,20 @@ class HeldTimes(ShortRepr):
         """Rows with an event."""
         return int(self.event.sum())
 
+    @property
+    def compared(self) -> NDArray[np.intp] | None:
+        """Numbers of the parts of the rows in which pairs are compared: those of one fold and stratum; None for one."""
+        if self.strata is None:
+            return self.folds
+        own = np.unique(self.strata, return_inverse=True)[1]
+        return own if self.folds is None else own + (own.max() + 1) * self.folds
+
     @cached_property
     def row_scores(self) -> dict[str, RowScore]:
         """Scores with what every row has in them."""
-        found = {CONCORDANCE: concordance_of_rows(self.time, self.event, self.risk, self.folds)}
+        found = {CONCORDANCE: concordance_of_rows(self.time, self.event, self.risk, self.compared)}
         if self.equal is not None:
-            other = concordance_of_rows(self.time, self.event, self.equal, self.folds)
+            other = concordance_of_rows(self.time, self.event, self.equal, self.compared)
             found[EQUAL] = other
             gain = found[CONCORDANCE].influence - other.influence
             found[GAIN] = RowScore(found[CONCORDANCE].value - other.value, gain, "difference")
@@ -264,6 +278,8 @@ class HeldTimes(ShortRepr):
 def _scores_of(held: HeldTimes, where: str, name: str, note: str) -> Finding:
     found: Mapping[str, Interval] = {k: one for k, one in held.intervals.items() if one.value == one.value}
     title = f"Scores of {where}"
+    if held.strata is not None:
+        note += " Pairs of rows are those of the same stratum."
     brier_note = (
         f" {BRIER.capitalize()}: mean squared error of predicted survival between the times by which {FIRST:.0%} and "
         f"{LAST:.0%} of the events had happened, weighted against censoring; smaller is better."

@@ -285,11 +285,9 @@ def _score_of(estimator: BaseMKL, truth: Labels, scoring: Scoring) -> Callable[[
     classes: Any = estimator.classes_ if is_classifier(estimator) else None
     if isinstance(estimator, MKLSurvival):
         time, event, strata = read_times(truth)
-        if scoring is not None or strata is not None:
-            raise InputError(
-                "Sources of survival models are tested by the concordance of rows without strata."
-            )
-        return lambda values: harrell(time, event, values[:, 0])
+        if scoring is not None:
+            raise InputError("Sources of survival models are tested by the concordance; leave out `scoring`.")
+        return lambda values: harrell(time, event, values[:, 0], strata=strata)
     if scoring is None and classes is None:
         numbers = truth.astype(float)
         total = float(np.square(numbers - numbers.mean()).sum())

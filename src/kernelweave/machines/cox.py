@@ -513,7 +513,11 @@ class Cox(Loss):
 
     def gradient(self, y: Array, costs: Array, f: Array) -> Array:
         at = self.at(y, costs, f)
-        return at.given(at.c - at.a)
+        slope = at.c - at.a
+        # where all rows at risk have the event, f changes nothing, and rounding errors would be infeasible coefficients
+        if (np.abs(slope) <= sum_error(len(slope)) * (at.c + at.a)).all():
+            slope = np.zeros_like(slope)
+        return at.given(slope)
 
     def gradient_within(self, y: Array, costs: Array, f: Array, error: Array | float) -> tuple[Array, Array]:
         """Bounds for decision values that are off by at most the largest error: shares of sums change by twice that."""

@@ -53,6 +53,7 @@ def check_run(
     check_column(table, spec.time, "the time")
     if "=" not in spec.event:
         check_column(table, spec.event, "the event")
+    check_column(table, spec.strata, "the strata")
 
 
 def check_column(table: str, name: str, what: str) -> None:

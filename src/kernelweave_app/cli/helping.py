@@ -26,6 +26,7 @@ What to fit
   --target NAME       column to predict; several with commas between them
   --task KIND         regression or classification; default: seen in the target
   --time, --event     survival: columns of times and of events (status=2)
+  --strata NAME       survival: column of groups with baselines of their own
   --views FILE        sources: "auto" (by the names of columns), or a TOML file:
                       [views] and lines such as genes = "gene_*"
   --join FILES        further tables, each a source; rows matched by --key NAME

@@ -34,6 +34,7 @@ USUAL = (
         "task",
         "time",
         "event",
+        "strata",
         "method",
         "kernels",
         "views",

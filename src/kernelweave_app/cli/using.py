@@ -42,6 +42,7 @@ def predict(
     std: bool = False,
     coverage: float | None = None,
     times: Names = None,
+    strata: str = "",
     seed: NoSeed = 0,
 ) -> None:
     """Predict the rows of a table, or of several, with a fitted model.
@@ -64,6 +65,8 @@ def predict(
     times
         Times, separated by blanks or commas, until which the probability of no event is written (survival): columns
         such as "survival at 365" beside the risk. Default: quarters of the times of events of the fit.
+    strata
+        Column of the strata, of a survival model with some; default that of the run.
     """
     fitted, rows = _read(model, table, beside)
     kind = _kind_of(fitted)
@@ -71,12 +74,21 @@ def predict(
         ("--std", std, "regression model"),
         ("--coverage", coverage is not None, "regression model"),
         ("--times", times is not None, "survival model"),
+        ("--strata", bool(strata), "survival model"),
     ):
         if given and kind != whose:
             raise InputError(f"{option} is for a {whose}; this model is a {kind}.")
     say(f"Found {table}: {runs.columns.describe(rows.table)}; a {kind}.")
+    own = None
+    if kind == "survival model" and (len(fitted.strata_) or strata):
+        name = strata or _spec_of(Path(model)).strata
+        if not name:
+            raise InputError("This survival model has strata: name their column with --strata.")
+        own = runs.survival.read_strata(
+            rows.table, str(runs.columns.need_column(rows.table, name, "the strata").name)
+        )
     frame = runs.predictions.predictions(
-        fitted, rows.X, std=std, coverage=coverage, keys=rows.keys, times=_numbers(times)
+        fitted, rows.X, std=std, coverage=coverage, keys=rows.keys, times=_numbers(times), strata=own
     )
     with writing():
         write_text(Path(out), csv_text(frame))
@@ -115,6 +127,7 @@ def evaluate(
     target: str = "",
     time: str = "",
     event: str = "",
+    strata: str = "",
     out: str = "",
     beside: Annotated[NewTables, Parameter(name="*")] = ALONE,
     seed: NoSeed = 0,
@@ -132,8 +145,8 @@ def evaluate(
     target
         Column with the truth; for a model of several targets their names with commas between them, in any order, or as
         many other columns in the order of the model.
-    time, event
-        Of survival the columns of the time and of the event, in place of a target; default those of the run.
+    time, event, strata
+        Of survival the columns of the time, of the event and of strata, in place of a target; default those of the run.
     out
         CSV file for the predictions beside the truth.
     """
@@ -144,10 +157,12 @@ def evaluate(
     task = {"classifier": "classification", "survival model": "survival"}.get(kind, "regression")
     names = target_names(fitted)
     if task == "survival":
-        spec = _spec_of_times(Path(model), target, time, event)
-    elif time or event:
+        spec = _spec_of_times(Path(model), target, time, event, strata)
+        if len(fitted.strata_) and not spec.strata:
+            raise InputError("This survival model has strata: name their column with --strata.")
+    elif time or event or strata:
         raise InputError(
-            f"--time and --event are for a survival model; this model is a {kind}. Name the --target."
+            f"--time, --event and --strata are for a survival model; this model is a {kind}. Name the --target."
         )
     elif not target:
         raise InputError("--target must name the column with the truth.")
@@ -169,7 +184,8 @@ def evaluate(
             raise InputError(
                 f"Column {target!r} has labels that the model does not know: {strangers[:5]}. It knows {known}."
             )
-    found = runs.predictions.predictions(fitted, rows.X, keys=rows.keys)
+    own = runs.survival.strata_of(y) if task == "survival" else None
+    found = runs.predictions.predictions(fitted, rows.X, keys=rows.keys, strata=own)
     apart = runs.evidence.scores_apart(fitted, Path(model), table, rows.X, found, y)
     report(
         task=task,
@@ -186,22 +202,27 @@ def evaluate(
             say(f"{name}: {text}")
     if out:
         with writing():
-            truth = ("event", "time") if task == "survival" else names
+            truth = runs.survival.TRUTH[: y.shape[1]] if task == "survival" else names
             write_text(Path(out), csv_text(runs.predictions.with_truth(found, y, truth)))
         say(f"Wrote {out}")
 
 
-def _spec_of_times(model: Path, target: str, time: str, event: str) -> Spec:
-    """Settings that name the columns of time and event; where none are named, those of the run."""
+def _spec_of(model: Path) -> Spec:
+    """Settings of the run of a model; those of no run where there is none."""
+    from kernelweave_app.runs.spec import Spec
+
+    folder = model if model.is_dir() else model.parent
+    return runs.writing.spec_of(folder) if (folder / "spec.toml").is_file() else Spec()
+
+
+def _spec_of_times(model: Path, target: str, time: str, event: str, strata: str) -> Spec:
+    """Settings that name the columns of time, event and strata; where none are named, those of the run."""
     from kernelweave_app.runs.spec import Spec
 
     if target:
         raise InputError("--target is for other models; of a survival model name --time and --event.")
-    folder = model if model.is_dir() else model.parent
-    if not (time and event) and (folder / "spec.toml").is_file():
-        of = runs.writing.spec_of(folder)
-        time, event = time or of.time, event or of.event
-    return Spec(time=time, event=event)
+    of = _spec_of(model)
+    return Spec(time=time or of.time, event=event or of.event, strata=strata or of.strata)
 
 
 def export(model: str, /, *, out: str, single: bool = False, seed: NoSeed = 0) -> None:

@@ -12,6 +12,7 @@ from kernelweave._types import Series
 from kernelweave.inspection.registry import Basis, Finding, Found, collect, finding
 from kernelweave_app.runs.preparing import Prepared
 from kernelweave_app.runs.spec import SURVIVAL
+from kernelweave_app.runs.survival import events_of
 
 #: Columns that are told by name.
 SHOWN = 5
@@ -101,7 +102,7 @@ def find_giveaways(prepared: Prepared) -> dict[str, str]:
         return _on_a_line(numbers, y.astype(float), some)
     on_a_line: dict[str, str] = {}
     if prepared.task == SURVIVAL:
-        on_a_line, y = _on_a_line(numbers, y[:, 1], some), y[:, 0]
+        on_a_line, y = _on_a_line(numbers, y[:, 1].astype(float), some), events_of(y)
     classes, codes = np.unique(y, return_inverse=True)
     # more values than these cannot be told from one that differs in every row
     most = max(MOST_VALUES, 2 * len(classes))

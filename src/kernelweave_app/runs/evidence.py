@@ -251,7 +251,7 @@ def _folds(
         # as a plain fit and probabilities divide few groups
         spec = spec.model_copy(update={"cv": max(2, min(spec.cv, len(set(part.groups))))})
     splitter = make_cv(spec, prepared.task, several=bool(prepared.names))
-    parts = split_rows(splitter, part.y, classifier=part.task == "classification", groups=part.groups)
+    parts = split_rows(splitter, part.y, groups=part.groups)
     return [(names[inside], names[outside]) for inside, outside in parts]
 
 

@@ -13,6 +13,7 @@ from kernelweave.inspection.held_times import HeldTimes
 from kernelweave_app.runs.fitting import fit_model, make_cv, make_model
 from kernelweave_app.runs.preparing import Prepared, Rows
 from kernelweave_app.runs.spec import SURVIVAL, Spec
+from kernelweave_app.runs.survival import events_of
 
 
 def nested_predictions(
@@ -90,7 +91,7 @@ def _out_of_fold(
     HeldTimes
     """
     every = prepared.some(rows)
-    event = every.y[:, 0]
+    event = events_of(every.y)
     enough = min(event.sum(), (1.0 - event).sum()) >= spec.cv
     # each row once: repetitions are no more rows
     once = spec.model_copy(update={"repeats": 1, "splits": "k-fold"})
@@ -99,7 +100,7 @@ def _out_of_fold(
         parts = list(folds.split(every.frame, event, every.groups))
     except ValueError as error:
         raise InputError(f"The rows cannot be divided into {spec.cv} folds: {error}") from error
-    times = np.unique(every.y[event > 0, 1])
+    times = np.unique(every.y[event > 0, 1].astype(float))
     equal = spec.model_copy(update={"method": "uniform", "learner_params": {}})
     found: list[HeldTimes] = []
     for k, (inside, outside) in enumerate(parts):

@@ -89,11 +89,13 @@ def predictions(
     coverage: float | None = None,
     keys: Series = None,
     times: Sequence[float] | None = None,
+    strata: Labels | None = None,
 ) -> DataFrame:
     """A table of predictions, their intervals, decision values and standard deviations.
 
     Without `coverage` intervals are those of `COVERAGE`, where folds of the fit give them without further fits; `keys`,
-    a series, names the rows. Of survival risks, and the probabilities of no event until some `times`.
+    a series, names the rows. Of survival risks, and the probabilities of no event until some `times`, with the
+    `strata` of the rows if the model has some.
     """
     import pandas as pd
 
@@ -106,7 +108,7 @@ def predictions(
         taken = keys.name == "row" or str(keys.name).split(" ")[0] in MADE
         table[f"key {keys.name}" if taken else keys.name] = keys.to_numpy()
     if is_survival(model):
-        return table.assign(**survival_columns(model, X, times))
+        return table.assign(**survival_columns(model, X, times, strata))
     return table.assign(**predicted_columns(model, X, std=std, coverage=coverage))
 
 

@@ -28,7 +28,7 @@ from kernelweave_app.runs.further_views import Tables
 from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.row_names import find_row_names, left_out
 from kernelweave_app.runs.spec import SURVIVAL, Spec, plain_kernels
-from kernelweave_app.runs.survival import need_targets, read_times, said
+from kernelweave_app.runs.survival import events_of, need_targets, read_times, said
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -42,7 +42,7 @@ class Prepared:
     ----------
     X : DataFrame, or Tables with sparse views and kernels
     y : array of shape (n_rows,) or (n_rows, n_targets)
-        With several targets labels of 0 and 1, or numbers; of survival events and times.
+        With several targets labels of 0 and 1, or numbers; of survival events and times, and strata.
     task, reason : str
         The task that the target implies, and why.
     weights, groups : array or None
@@ -364,6 +364,6 @@ def split(prepared: Prepared, spec: Spec) -> tuple[Rows, Rows]:
 def kept_shares(prepared: Prepared) -> Any:
     """Classes, or events, whose shares held-out rows keep; None for numbers and several targets."""
     if prepared.task == SURVIVAL:
-        events = prepared.y[:, 0]
+        events = events_of(prepared.y)
         return events if min(events.sum(), (1.0 - events).sum()) >= 2 else None
     return prepared.y if prepared.task == "classification" and not prepared.names else None

@@ -148,7 +148,7 @@ def _division_lines(run: Run) -> list[str]:
     if spec.group:
         splitter = f"splitter = model_selection.GroupShuffleSplit(1, {how})"
         return [*lines, splitter, "train, test = next(splitter.split(rows, groups=groups))"]
-    stratify = "y[:, 0]" if prepared.task == SURVIVAL else "y"
+    stratify = "y[:, 0].astype(float)" if prepared.task == SURVIVAL else "y"
     stratify = "None" if kept_shares(prepared) is None else stratify
     return [
         *lines,

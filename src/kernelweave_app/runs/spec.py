@@ -192,6 +192,9 @@ class Spec(BaseModel):
     event
         Survival: column that says whether the event was seen at the time: 1 and 0, true and false, yes and no, or
         dead and alive; of other values name that of an event, such as "status=2".
+    strata
+        Survival: column of groups of rows, such as hospitals, with a baseline hazard of their own. Rows are compared
+        within them, and predictions of survival need the column too.
     method
         Learner: how the weights of kernels are found. default: as a plain fit in Python chooses. With the
         default kernels that is for classes lp with p = 2 and the best C of four by five folds, for numbers
@@ -328,6 +331,7 @@ class Spec(BaseModel):
     task: Annotated[str, OneOf("auto", "regression", "classification"), _data("Task")] = "auto"
     time: Annotated[Text, _data("Time")] = ""
     event: Annotated[Text, _data("Event")] = ""
+    strata: Annotated[Text, _data("Strata")] = ""
     method: Annotated[Text, Learners(), _model("Learner")] = DEFAULT
     kernels: Annotated[Text | dict[str, Text], _kernels("Kernels")] = "default"
     gamma: Annotated[Text, _kernels("Width of Gaussian kernels")] = ""
@@ -440,25 +444,32 @@ def _refused(error: InputError) -> PydanticCustomError:
 
 # ---- fields ---------------------------------------------------------------------------------------
 
-_CLASSES: Callable[[Spec, str], bool] = lambda spec, task: (  # noqa: E731  one of many below
-    task != "regression" and not spec.survival
-)
-#: What a run of survival does not have: it chooses C on folds of its own.
-_UNCENSORED: Callable[[Spec, str], bool] = lambda spec, task: not spec.survival  # noqa: E731
+
+def _of_classes(spec: Spec, task: str) -> bool:
+    """For classes, or where the task is not known."""
+    return task != "regression" and not spec.survival
+
+
+def _uncensored(spec: Spec, task: str) -> bool:
+    """Not for survival, which chooses C on folds of its own."""
+    return not spec.survival
+
+
 #: When a setting would do something; all others always.
 APPLIES: dict[str, Callable[[Spec, str], bool]] = {
     "key": lambda spec, task: bool(spec.key or spec.join),
     "rows": lambda spec, task: bool(spec.join),
     "holdout_values": lambda spec, task: bool(spec.holdout),
     "test_size": lambda spec, task: not spec.holdout,
-    "stratify": lambda spec, task: _CLASSES(spec, task) and not spec.group,
+    "strata": lambda spec, task: spec.survival,
+    "stratify": lambda spec, task: _of_classes(spec, task) and not spec.group,
     **dict.fromkeys(
         ("task", "alphas", "splits", "repeats", "rule", "nested", "intercept"),
-        _UNCENSORED,
+        _uncensored,
     ),
-    "balanced": _CLASSES,
-    "class_weights": _CLASSES,
-    "probabilities": _CLASSES,
+    "balanced": _of_classes,
+    "class_weights": _of_classes,
+    "probabilities": _of_classes,
     "targets": lambda spec, task: task != "classification" and not spec.survival,
     "n_features": lambda spec, task: spec.approximation not in ("auto", "none"),
 }

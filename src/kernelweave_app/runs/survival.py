@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,8 @@ from kernelweave_app.runs.spec import Spec
 #: Words for rows with an event and for censored ones, beside those of labels.
 EVENT = (*YES, "t", "y", "event", "dead", "died", "death", "deceased")
 CENSORED = (*NO, "f", "n", "censored", "censor", "alive", "living")
+#: What `read_times` gives of a row, in this order.
+TRUTH = ("event", "time", "stratum")
 #: Rows, and values of a column, that a message lists.
 MOST_ROWS, MOST_VALUES = 5, 6
 
@@ -53,13 +56,20 @@ def columns_of_times(spec: Spec, columns: Sequence[str]) -> tuple[str, str, list
 
 
 def need_targets(table: DataFrame, spec: Spec) -> list[str]:
-    """The columns of the target, or of time and event, all of them in the table."""
+    """The columns of the target, or of time, event and strata, all of them in the table."""
     if not spec.survival:
+        if spec.strata:
+            raise InputError("Setting `strata` is for survival, with `time` and `event`. Leave it out.")
         return need_target(table, spec.target)
     time, event, _ = columns_of_times(spec, list(map(str, table.columns)))
     need_column(table, time, "the time")
     need_column(table, event, "the event")
-    return [time, event]
+    if not spec.strata:
+        return [time, event]
+    need_column(table, spec.strata, "the strata")
+    if spec.strata in (time, event):
+        raise InputError(f"`strata` must be a column beside `time` and `event`, got {spec.strata!r}.")
+    return [time, event, spec.strata]
 
 
 def read_events(column: Series, values: Sequence[str] = ()) -> NDArray[np.bool_]:
@@ -111,8 +121,30 @@ def _plain(values: Sequence[str]) -> set[str]:
     return set(texts_of(pd.Series(list(values), dtype=object)).str.lower())
 
 
-def read_times(table: DataFrame, spec: Spec) -> NDArray[np.float64]:
-    """Events and times of the rows of a table, (n_rows, 2), as `MKLSurvival` takes them.
+def read_strata(table: DataFrame, name: str) -> NDArray[np.object_]:
+    """The strata of the rows of a table, as texts.
+
+    Raises
+    ------
+    InputError
+        For missing cells, with their rows.
+    """
+    _refuse(table, table[name].isna().to_numpy(), f"Column {name!r} of the strata has missing values")
+    return np.asarray(texts_of(table[name]), dtype=object)
+
+
+def strata_of(y: NDArray[Any]) -> NDArray[Any] | None:
+    """The strata in what `read_times` gives, if there are some."""
+    return y[:, 2] if y.shape[1] > 2 else None
+
+
+def events_of(y: NDArray[Any]) -> NDArray[np.float64]:
+    """The events in it: 1, or 0 where the time is censored."""
+    return np.asarray(y[:, 0], dtype=np.float64)
+
+
+def read_times(table: DataFrame, spec: Spec) -> NDArray[Any]:
+    """Events and times of the rows of a table, (n_rows, 2), as `MKLSurvival` takes them; with strata a third column.
 
     Raises
     ------
@@ -134,7 +166,8 @@ def read_times(table: DataFrame, spec: Spec) -> NDArray[np.float64]:
             f"No row has an event: column {event!r} of `event` holds only {table[event].iloc[0]!s:.40} or other words "
             f"for censored rows. Name the value of an event, such as '{event}=2', or choose another column."
         )
-    return np.column_stack([seen.astype(float), numbers])
+    y = np.column_stack([seen.astype(float), numbers])
+    return np.column_stack([y.astype(object), read_strata(table, spec.strata)]) if spec.strata else y
 
 
 def _refuse(table: DataFrame, wrong: NDArray[np.bool_], what: str, shown: str = "") -> None:
@@ -154,15 +187,16 @@ def _refuse(table: DataFrame, wrong: NDArray[np.bool_], what: str, shown: str = 
 def time_lines(spec: Spec, table: DataFrame) -> list[str]:
     """Lines of a script that make y of the columns of a table."""
     time, event, values = columns_of_times(spec, list(map(str, table.columns)))
-    marks = f"table[{event!r}].astype(str).str.strip().str.lower().str.replace(r'^(-?\\d+)\\.0$', r'\\1', regex=True)"
+    whole = r".str.replace(r'^(-?\d+)\.0$', r'\1', regex=True)"
+    marks = f"table[{event!r}].astype(str).str.strip().str.lower(){whole}"
     of = sorted(_plain(values) or {*texts_of(table[event]).str.lower()} & {*EVENT})
-    return [
-        f"event = {marks}.isin({of!r})",
-        f"y = np.column_stack([event, table[{time!r}].astype(float)])",
-    ]
+    parts = f"event, table[{time!r}].astype(float)"
+    if spec.strata:
+        parts += f", table[{spec.strata!r}].astype(object).astype(str).str.strip(){whole}.astype(object)"
+    return [f"event = {marks}.isin({of!r})", f"y = np.column_stack([{parts}])"]
 
 
-def said(y: NDArray[np.float64]) -> str:
+def said(y: NDArray[Any]) -> str:
     """The rows in words.
 
     Examples
@@ -171,4 +205,6 @@ def said(y: NDArray[np.float64]) -> str:
     '3 rows, 1 event, 2 censored'
     """
     n = int(y[:, 0].sum())
-    return f"{numbered(len(y), 'row')}, {numbered(n, 'event')}, {len(y) - n} censored"
+    strata = strata_of(y)
+    within = "" if strata is None else f", {numbered(len(set(strata)), 'stratum', 'strata')}"
+    return f"{numbered(len(y), 'row')}, {numbered(n, 'event')}, {len(y) - n} censored{within}"

@@ -25,6 +25,7 @@ from kernelweave_app.runs.preparing import Prepared, Rows
 from kernelweave_app.runs.reading import Run
 from kernelweave_app.runs.scripts import script
 from kernelweave_app.runs.spec import SURVIVAL, Spec, applies, check_spec, own_fields, read_spec
+from kernelweave_app.runs.survival import TRUTH, strata_of
 
 #: Folders of the command `evidence`, in a run.
 FIGURES, TABLES = "evidence-figures", "evidence-tables"
@@ -48,8 +49,8 @@ def score_held(model: BaseMKL, prepared: Prepared, test: Rows) -> HeldOut | Held
     if prepared.task == SURVIVAL:
         part, train = prepared.some(test), np.setdiff1d(np.arange(len(prepared.y)), test)
         times = HeldTimes.of(model, part.X, part.y, prepared.y[train])
-        table = predictions(model, part.X, keys=part.keys)
-        return replace(times, table=with_truth(table, part.y, ("event", "time")))
+        table = predictions(model, part.X, keys=part.keys, strata=strata_of(part.y))
+        return replace(times, table=with_truth(table, part.y, TRUTH[: part.y.shape[1]]))
     part = prepared.some(test)
     table = predictions(model, part.X, keys=part.keys)
     return HeldOut.of_columns(model, with_truth(table, part.y, part.names), part.y)
