@@ -522,7 +522,7 @@ def _held_scores(basis: Basis) -> Finding | None:
         made = made.says(
             "score",
             "Of {n:d} held-out rows, which the model had not seen, {v:fraction} are predicted "
-            "correctly{interval:percent}.",
+            "correctly{interval:percent}. This is the accuracy to report, with its interval.",
             **ends("accuracy"),
         )
         if "ROC AUC" not in found:
@@ -536,7 +536,7 @@ def _held_scores(basis: Basis) -> Finding | None:
     return made.says(
         "score",
         "On {n:d} held-out rows, which the model had not seen, R^2 is {v:score}{interval:score}: the fraction of the "
-        "variance of the target that the predictions explain.",
+        "variance of the target that the predictions explain. This is the score to report, with its interval.",
         **ends("R^2"),
     ).says(
         "score",

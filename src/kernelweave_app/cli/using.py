@@ -119,9 +119,9 @@ def evaluate(
     beside: Annotated[NewTables, Parameter(name="*")] = ALONE,
     seed: NoSeed = 0,
 ) -> None:
-    """Score a fitted model on a table with known targets; rows of the fit are scored by themselves, and said to be.
+    """Score a fitted model on a table with known targets; rows of the fit are scored separately.
 
-    Example: kernelweave evaluate run new.csv --target outcome
+    Example: kernelweave evaluate run new.csv
 
     Parameters
     ----------
@@ -130,8 +130,8 @@ def evaluate(
     table
         A table file: CSV, TSV (also .gz), Parquet or another known format.
     target
-        Column with the truth; for a model of several targets their names with commas between them, in any order, or as
-        many other columns in the order of the model.
+        Column with the truth; default that of the run. For a model of several targets their names with commas between
+        them, in any order, or as many other columns in the order of the model.
     time, event
         Of survival the columns of the time and of the event, in place of a target; default those of the run.
     out
@@ -149,7 +149,7 @@ def evaluate(
         raise InputError(
             f"--time and --event are for a survival model; this model is a {kind}. Name the --target."
         )
-    elif not target:
+    elif not (target := target or _target_of(Path(model))):
         raise InputError("--target must name the column with the truth.")
     say(f"Found {table}: {runs.columns.describe(rows.table)}.")
     y: Any
@@ -189,6 +189,12 @@ def evaluate(
             truth = ("event", "time") if task == "survival" else names
             write_text(Path(out), csv_text(runs.predictions.with_truth(found, y, truth)))
         say(f"Wrote {out}")
+
+
+def _target_of(model: Path) -> str:
+    """The target of a run; empty where a model file has no settings beside it."""
+    folder = model if model.is_dir() else model.parent
+    return runs.writing.spec_of(folder).target if (folder / "spec.toml").is_file() else ""
 
 
 def _spec_of_times(model: Path, target: str, time: str, event: str) -> Spec:
