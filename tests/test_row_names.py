@@ -123,7 +123,9 @@ def test_runs_that_learn_from_them_say_so(table, tmp_path, capsys):
     assert printed.count(said) == 1
     # what the fit leaves out itself is no doubt
     assert "'patient' is left out: it looks like a row identifier" not in printed
-    assert "&#39;patient&#39; is left out: it looks like a row identifier" in (out / "report.html").read_text()
+    assert (
+        "&#39;patient&#39; is left out: it looks like a row identifier" in (out / "report.html").read_text()
+    )
     doubts = json.loads((out / "evidence.json").read_text())["row names"]["sentences"]
     assert doubts[0]["text"].startswith(said)
     assert said.split(" (")[0] in (out / "report.html").read_text()

@@ -447,7 +447,9 @@ OF_CLASS = ("recall of ", "precision of ")
 PRECISION = ("precision", "low of precision", "high of precision")
 #: What a table says of its intervals.
 OF_95 = "Low and high are the ends of 95 % intervals"
-NEW_ROWS = "The intervals hold for this model on new rows like the held-out rows, not for models of other training rows."
+NEW_ROWS = (
+    "The intervals are for this model on new rows like those held out, not for models of other training rows."
+)
 
 
 def of_held(held: HeldOut, values: Mapping[str, Interval], meaning: str, **more: Any) -> Finding:

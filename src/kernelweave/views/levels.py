@@ -71,7 +71,8 @@ class Levels:
         """What follows for the columns of a table, in sentences."""
         names = table.column_names
         found = [
-            f"{names[j]!r} is left out: it looks like a row identifier ({why})." for j, why in self.identifiers.items()
+            f"{names[j]!r} is left out: it looks like a row identifier ({why})."
+            for j, why in self.identifiers.items()
         ]
         for j in self.texts:
             said = f"{names[j]!r} has {table.levels[j]} levels, most rows with a rare one: compared as texts."

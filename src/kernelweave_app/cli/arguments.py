@@ -17,11 +17,15 @@ from kernelweave_app.cli.console import output
 SEVERAL = Parameter(consume_multiple=True)
 Names = Annotated[list[str] | None, SEVERAL]
 Settings = Annotated[Path | None, Parameter(name="--spec")]
-NoSeed = Annotated[int, Parameter(help="Not used: no random numbers are drawn. Every command accepts --seed.")]
+NoSeed = Annotated[
+    int, Parameter(help="Not used: no random numbers are drawn. Every command accepts --seed.")
+]
 
 # of commands on rows of tables of any size
 Folds = Annotated[int, Parameter(help="Folds for cross-validation; 0 for none.")]
-FoldBy = Annotated[str, Parameter(help="Whether single rows or whole files are assigned to folds: row or file.")]
+FoldBy = Annotated[
+    str, Parameter(help="Whether single rows or whole files are assigned to folds: row or file.")
+]
 FoldSeed = Annotated[int, Parameter(help="Seed of the random folds: another number makes other folds.")]
 
 
