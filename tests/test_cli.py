@@ -188,7 +188,7 @@ BAD = {
     ),
     "missing cells": (
         lambda t, w: ["fit", write(t / "x.csv", "a,b,y\n" + "1,,1\n2,3,2.5\n" * 9), "--target", "y"],
-        "NaN",
+        "missing cells",
     ),
     "text in regression": (
         lambda t, w: ["fit", str(w), "--target", "cellar", "--task", "regression"],
@@ -254,7 +254,7 @@ BAD = {
         "holds out all rows: its values are south (60 rows), north (30 rows)",
     ),
     "infinity in a held-out row": (lambda t, w: _held(t, "inf"), "infinity"),
-    "a missing cell in a held-out row": (lambda t, w: _held(t, ""), "NaN"),
+    "a missing cell in a held-out row": (lambda t, w: _held(t, ""), "missing cells"),
     "infinite target": (
         lambda t, w: ["fit", write(t / "x.csv", "a,y\n" + "1,1.5\n2,inf\n3,4.5\n" * 9), "--target", "y"],
         "The target must be finite",

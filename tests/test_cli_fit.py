@@ -467,7 +467,7 @@ def test_rows_may_lack_cells_and_tables(tmp_path, capsys, monkeypatch):
     ]
     fit += ["--method", "simple", "--cs", "1,10", "--cv", "3", "--rows", "all"]
     assert main([*fit, "--out", str(tmp_path / "no")]) == 2
-    assert "12 rows with missing values (NaN), most of them in 'r1' (12)" in capsys.readouterr().err
+    assert "12 rows with missing cells, most of them in 'r1' (12)" in capsys.readouterr().err
     for missing in ("impute", "impute-median", "impute-nearest", "skip", "drop"):
         out = tmp_path / missing
         assert main([*fit, "--missing", missing, "--out", str(out)]) == 0

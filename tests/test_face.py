@@ -19,6 +19,10 @@ import pytest
 import kernelweave as kw
 from kernelweave import InputError
 from kernelweave._docstrings import read_docstring
+from kernelweave.functions import KernelFunction
+from kernelweave.gram.base import Gram
+from kernelweave.machines.loss import BoxLoss, Loss
+from kernelweave.mkl.weight_sets import AlternatingSet, Region, ShareSet, WeightSet
 from kernelweave.persistence.states import from_state, to_state
 from kernelweave.views.proposing import by_names, propose_views
 
@@ -504,6 +508,30 @@ def test_every_public_parameter_has_a_text_and_a_type():
     found = list(public_signatures())
     assert sum(len(parameters) for _, parameters, _ in found) > 1400
     assert {name: lacking for name, *parts in found if (lacking := unexplained(*parts))} == {}
+
+
+#: Base classes whose methods state what their parameters are, also for those that replace them without a docstring.
+BASES = (KernelFunction, kw.kernels.Kernel, Gram, Loss, BoxLoss, Region, WeightSet, AlternatingSet, ShareSet)
+
+
+@pytest.mark.parametrize("base", BASES, ids=lambda one: one.__name__)
+def test_methods_of_base_classes_explain_their_parameters(base):
+    methods = {
+        name: getattr(base, name)
+        for name, own in vars(base).items()
+        if not name.startswith("_") and inspect.isfunction(own)
+    }
+    assert methods
+    lacking = {}
+    for name, method in methods.items():
+        entries = read_docstring(inspect.getdoc(method)).fields
+        parameters = [one for one in inspect.signature(method).parameters if one != "self"]
+        lacking[name] = [one for one in parameters if one not in entries or not entries[one].about]
+    assert {name: found for name, found in lacking.items() if found} == {}
+
+
+def test_methods_that_replace_others_have_their_texts():
+    assert read_docstring(inspect.getdoc(kw.losses.Logistic.value)).fields["f"].about
 
 
 def test_parameters_without_a_text_or_a_type_are_found():

@@ -528,7 +528,7 @@ def test_what_is_said_of_a_selection_has_three_outcomes():
     # weights that are never zero: nothing about how often
     lp = kw.MKLRegressor(kw.banks.linear_features(10), "lp", C=1.0).fit(X, y)
     assert said(lp, y, count=2).startswith(
-        "Of the kernels that it learns from, this method gives each a weight and selects none"
+        "This learner gives every kernel that it uses a weight. It does not select sources"
     )
     found = inspection.weight_stability(lp, X, y, n_samples=2)
     assert found.samples.min() > 0

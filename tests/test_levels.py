@@ -141,7 +141,7 @@ def test_identifiers_change_no_prediction(frame, y):
     for other in ("unknown", None, 3.0):
         np.testing.assert_allclose(model.predict(frame[40:].assign(plate=other)), expected, atol=1e-12)
     assert (
-        "'plate' is left out: it names the rows (a text of its own in 40 of 40 rows)."
+        "'plate' is left out: it looks like a row identifier (40 distinct values in 40 rows)."
         in model.explain_defaults()
     )
     assert model.feature_importances_[0] == 0.0
@@ -161,7 +161,7 @@ def test_numbers_that_name_rows_are_left_out_too(frame, y, rng):
     own = kw.MKLRegressor([kw.kernels.Linear()]).fit(numbered[["plate_id", "power"]], y)
     assert own.coef_.shape == (2,)
     views = kw.MKLRegressor(views={"a": ["plate_id", "power"]}).fit(numbered[["plate_id", "power"]], y)
-    assert "'plate_id' is left out: it names" in views.explain_defaults()
+    assert "'plate_id' is left out: it looks like a row identifier" in views.explain_defaults()
     # arrays have no names
     assert "left out: it names" not in kw.MKLRegressor().fit(np.c_[np.arange(N), y], y).explain_defaults()
 
@@ -212,7 +212,7 @@ def test_views_and_classes(frame, y):
     X = {"car": frame[["plate", "model"]], "rest": frame[["power", "colour"]], "names": frame[["plate"]]}
     model = kw.MKLClassifier().fit({view: own[:40] for view, own in X.items()}, y[:40] > 1)
     said = model.explain_defaults()
-    assert "car: 'plate' is left out: it names the rows" in said
+    assert "car: 'plate' is left out: it looks like a row identifier" in said
     assert "car: 'model' has 40 levels" in said
     # a view of identifiers alone keeps them
     assert "names: 'plate' is left out" not in said
@@ -231,7 +231,7 @@ def test_views_of_one_table(frame, y):
         np.testing.assert_allclose(
             one.decision_function(frame), other.decision_function(frame), atol=1e-12
         )  # 0
-    assert "  'plate' is left out: it names the rows" in told[False]
+    assert "  'plate' is left out: it looks like a row identifier" in told[False]
     assert "car: 1 column" in told[False]
     # a view of identifiers alone keeps them
     assert "'plate' is left out" not in told[True]

@@ -36,7 +36,7 @@ def test_everything_is_in_it(report):
         "seed",
         "Certificate",
         "relative gap",
-        "Held as",
+        "Stored as",
         "numpy",
         "Dinuzzo",
     ):

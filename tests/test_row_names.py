@@ -100,7 +100,7 @@ def test_recommendations_leave_them_out(table):
     found = recommend(Joined(table, {}, {}, {}), Spec(target="y", drop=["b"]))
     assert found.spec.drop == ["b", "patient", "visit", "SampleID"]
     [advice] = [one for one in found.advice if one.setting == "drop"]
-    assert "patient: a text of its own in 40 of 40 rows" in advice.why
+    assert "patient: 40 distinct values in 40 rows" in advice.why
     # nothing is left out of views, whose columns the user named, nor if nothing would be left
     views = {"one": ["patient", "a"], "two": ["b"]}
     for spec, data in (
@@ -122,8 +122,10 @@ def test_runs_that_learn_from_them_say_so(table, tmp_path, capsys):
     printed = " ".join(capsys.readouterr().out.split())
     assert printed.count(said) == 1
     # what the fit leaves out itself is no doubt
-    assert "'patient' is left out: it names the rows" not in printed
-    assert "&#39;patient&#39; is left out: it names the rows" in (out / "report.html").read_text()
+    assert "'patient' is left out: it looks like a row identifier" not in printed
+    assert (
+        "&#39;patient&#39; is left out: it looks like a row identifier" in (out / "report.html").read_text()
+    )
     doubts = json.loads((out / "evidence.json").read_text())["row names"]["sentences"]
     assert doubts[0]["text"].startswith(said)
     assert said.split(" (")[0] in (out / "report.html").read_text()

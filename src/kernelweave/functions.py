@@ -44,7 +44,8 @@ class KernelFunction:
 
         Parameters
         ----------
-        xp : array API namespace
+        xp : module
+            Module of the arrays, such as NumPy.
         S : array
             The statistic of pairs of rows; not changed.
         left, right : arrays that broadcast against S
@@ -59,7 +60,8 @@ class KernelFunction:
 
         Parameters
         ----------
-        xp : array API namespace
+        xp : module
+            Module of the arrays, such as NumPy.
         S : array
             The statistic of pairs of rows; not changed.
         value : array of the shape of S
@@ -79,23 +81,65 @@ class KernelFunction:
     # ---- in the feature space of another kernel ---------------------------------------------------
 
     def layer_value(self, xp: ModuleType, K: Any, left: Any, right: Any) -> Any:
-        """Values from inner products; K is not changed, and may be returned."""
+        """Values from inner products; K is not changed, and may be returned.
+
+        Parameters
+        ----------
+        xp : module
+            Module of the arrays, such as NumPy.
+        K : array
+            Inner products, or values of the layer before.
+        left : array
+            Squared norms of the rows of K, as a column.
+        right : array
+            Squared norms of the columns of K, as a row.
+        """
         S = K if self.statistic == "dot" else squared_distances(xp, K, left, right)
         return self.formula(xp, S, left, right)
 
     def layer_partials(self, xp: ModuleType, K: Any, left: Any, right: Any, value: Any) -> tuple[Any, Any]:
-        """Derivatives by K and by `left`; None for a derivative that is zero. Entries on the diagonal are not used."""
+        """Derivatives by K and by `left`; None for a derivative that is zero. Entries on the diagonal are not used.
+
+        Parameters
+        ----------
+        xp : module
+            Module of the arrays, such as NumPy.
+        K : array
+            Inner products, or values of the layer before.
+        left : array
+            Squared norms of the rows of K, as a column.
+        right : array
+            Squared norms of the columns of K, as a row.
+        value : array
+            What `layer_value` returned.
+        """
         if self.statistic == "dot":
             return self.gradient(xp, K, value), None
         by_distance = self.gradient(xp, squared_distances(xp, K, left, right), value)
         return -2.0 * by_distance, by_distance
 
     def own_value(self, xp: ModuleType, kappa: Any) -> Any:
-        """The values of rows with themselves, from their squared norms."""
+        """The values of rows with themselves, from their squared norms.
+
+        Parameters
+        ----------
+        xp : module
+            Module of the arrays, such as NumPy.
+        kappa : array
+            Squared norms of the rows, or values of the layer before with themselves.
+        """
         return self.formula(xp, kappa if self.statistic == "dot" else xp.zeros_like(kappa), kappa, kappa)
 
     def own_slope(self, xp: ModuleType, kappa: Any) -> Any:
-        """Derivative of `own_value`."""
+        """Derivative of `own_value`.
+
+        Parameters
+        ----------
+        xp : module
+            Module of the arrays, such as NumPy.
+        kappa : array
+            Squared norms of the rows, or values of the layer before with themselves.
+        """
         if self.statistic != "dot":
             return xp.zeros_like(kappa)
         return self.gradient(xp, kappa, self.own_value(xp, kappa))

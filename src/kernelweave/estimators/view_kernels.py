@@ -93,8 +93,8 @@ def _groups(table: Table, views: Any) -> dict[str, Any]:
         if patterns and all(isinstance(pattern, str) for pattern in patterns):
             if not names:
                 raise InputError(
-                    f"View {view!r} names columns, but X has no names. Pass a data frame, or select by "
-                    "position, such as slice(0, 5)."
+                    f"View {view!r} names columns, but X has no names. Pass a data frame (transformers before this "
+                    "step: `.set_output(transform='pandas')`), or select by position, such as slice(0, 5)."
                 )
             found |= expand_views({view: patterns}, names)
             continue

@@ -447,7 +447,9 @@ OF_CLASS = ("recall of ", "precision of ")
 PRECISION = ("precision", "low of precision", "high of precision")
 #: What a table says of its intervals.
 OF_95 = "Low and high are the ends of 95 % intervals"
-NEW_ROWS = "It is for this model on new rows like those held out, not for other training rows."
+NEW_ROWS = (
+    "The intervals are for this model on new rows like those held out, not for models of other training rows."
+)
 
 
 def of_held(held: HeldOut, values: Mapping[str, Interval], meaning: str, **more: Any) -> Finding:
@@ -522,7 +524,7 @@ def _held_scores(basis: Basis) -> Finding | None:
         made = made.says(
             "score",
             "Of {n:d} held-out rows, which the model had not seen, {v:fraction} are predicted "
-            "correctly{interval:percent}.",
+            "correctly{interval:percent}. This is the accuracy to report, with its interval.",
             **ends("accuracy"),
         )
         if "ROC AUC" not in found:
@@ -536,7 +538,7 @@ def _held_scores(basis: Basis) -> Finding | None:
     return made.says(
         "score",
         "On {n:d} held-out rows, which the model had not seen, R^2 is {v:score}{interval:score}: the fraction of the "
-        "variance of the target that the predictions explain.",
+        "variance of the target that the predictions explain. This is the score to report, with its interval.",
         **ends("R^2"),
     ).says(
         "score",

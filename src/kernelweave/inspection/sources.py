@@ -620,7 +620,7 @@ def _omission(basis: Basis) -> Finding:
             "Does the model need {name}?",
             answer,
             "fitted without it, the model has a mean {score} of {w:score} in place of {s:score} over {m:d} divisions "
-            "of the rows, a loss of {v:score}{interval:score}, p = {p:.2g}"
+            "of the rows (smaller training sets, for comparison only), a loss of {v:score}{interval:score}, p = {p:.2g}"
             + (", corrected for {k:d} sources" if len(found.names) > 1 else "")
             + f"{SO[answer]}.",
             {"name": named(name), "score": score},

@@ -413,9 +413,8 @@ def _says_selected(made: Finding, found: WeightStability, sparse: bool) -> Findi
     if not sparse:
         return made.says(
             "sure",
-            "Of the kernels that it learns from, this method gives each a weight and selects none: its weights "
-            "have intervals, and there is "
-            "nothing to say about how often a source is selected.",
+            "This learner gives every kernel that it uses a weight. It does not select sources, so look at the "
+            "intervals of the weights.",
         )
     if not found.largest:
         return made.says(

@@ -255,7 +255,7 @@ def _kernel_weights(basis: Basis) -> Finding:
     layers = bool(model.model_.layers)
     n_active, n_all = len(found.names), int(model.n_kernels_)
     hidden = f"{n_active - len(names)} more kernels have a weight. " if n_active > len(names) else ""
-    note = f"{hidden}{n_all} kernels in {'this layer' if layers else 'all'}. Held as: {model.gram_}."
+    note = f"{hidden}{n_all} kernels in {'this layer' if layers else 'all'}. Stored as: {model.gram_}."
     title = "Weight by kernel, first layer" if layers else "Weight by kernel"
     # of several sources their weights are what was asked for
     brief = len(set(views_of(model))) < 2

@@ -117,7 +117,13 @@ class Kernel(KernelFunction, ABC):
         check_fields(self, named=True)
 
     def remade(self, inner: Sequence[Kernel]) -> Kernel:
-        """The same of other kernels in place of `inner`."""
+        """The same of other kernels in place of `inner`.
+
+        Parameters
+        ----------
+        inner : sequence of Kernel
+            Kernels in place of `inner`.
+        """
         return self
 
     @property
@@ -159,7 +165,13 @@ class Kernel(KernelFunction, ABC):
         return mirror(K) if right is None else K
 
     def diag(self, X: TableLike) -> FloatArray:
-        """Return k(x, x) for every row of `X`, shape (n,), without computing the matrix."""
+        """Return k(x, x) for every row of `X`, shape (n,), without computing the matrix.
+
+        Parameters
+        ----------
+        X : array, data frame or Table of shape (n_rows, n_columns)
+            Rows.
+        """
         table = X if isinstance(X, Table) else as_table(X, missing=self.takes_missing)
         return self._on_rows(table)._diag(table)
 
@@ -193,7 +205,13 @@ class Kernel(KernelFunction, ABC):
         return self.fitted_on(TrainingRows(table, weights))
 
     def fitted_on(self, rows: TrainingRows) -> Kernel:
-        """See :meth:`fitted`; kernels that are fitted on the same object share computations."""
+        """See :meth:`fitted`; kernels that are fitted on the same object share computations.
+
+        Parameters
+        ----------
+        rows : TrainingRows
+            Training rows, with what was computed from them.
+        """
         return self if self.is_fitted else self._fit(rows)
 
     def _fit(self, rows: TrainingRows) -> Kernel:
@@ -205,6 +223,11 @@ class Kernel(KernelFunction, ABC):
 
     def features(self, X: TableLike) -> FloatArray | None:
         """Return a finite feature map of the rows of `X`, or None if the kernel has no small one.
+
+        Parameters
+        ----------
+        X : array, data frame or Table of shape (n_rows, n_columns)
+            Rows.
 
         Returns
         -------
@@ -221,6 +244,7 @@ class Kernel(KernelFunction, ABC):
         Parameters
         ----------
         X : array, data frame or Table of shape (n_rows, n_columns)
+            Rows.
 
         Returns
         -------

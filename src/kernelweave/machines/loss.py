@@ -172,36 +172,86 @@ class Loss(ABC):
 
     @abstractmethod
     def value(self, y: Array, f: Array) -> Array:
-        """The loss of every row."""
+        """The loss of every row.
+
+        Parameters
+        ----------
+        y, f : arrays of shape (n_samples,)
+            Targets and decision values.
+        """
 
     @abstractmethod
     def slope(self, y: Array, f: Array) -> Array:
-        """Its derivative by f; at a kink the steeper side."""
+        """Its derivative by f; at a kink the steeper side.
+
+        Parameters
+        ----------
+        y, f : arrays of shape (n_samples,)
+            Targets and decision values.
+        """
 
     @abstractmethod
     def conjugate(self, y: Array, b: Array) -> Array:
-        """``sup_f -b f - loss(y, f)`` for every row: the conjugate at ``-b``; infinity outside of the bounds."""
+        """``sup_f -b f - loss(y, f)`` for every row: the conjugate at ``-b``; infinity outside of the bounds.
+
+        Parameters
+        ----------
+        y, b : arrays of shape (n_samples,)
+            Targets and coefficients.
+        """
 
     # ---- all rows together ------------------------------------------------------------------------
 
     def total(self, y: Array, costs: Array, f: Array) -> float:
-        """The loss of all rows."""
+        """The loss of all rows.
+
+        Parameters
+        ----------
+        y, costs, f : arrays of shape (n_samples,)
+            Targets, costs of the rows (C times the sample weights) and decision values.
+        """
         return float(costs @ self.value(y, f))
 
     def gradient(self, y: Array, costs: Array, f: Array) -> Array:
-        """Its derivatives by f."""
+        """Its derivatives by f.
+
+        Parameters
+        ----------
+        y, costs, f : arrays of shape (n_samples,)
+            Targets, costs of the rows (C times the sample weights) and decision values.
+        """
         return costs * self.slope(y, f)
 
     def gradient_within(self, y: Array, costs: Array, f: Array, error: Array | float) -> tuple[Array, Array]:
-        """Bounds of the derivatives at decision values that are off by at most an error."""
+        """Bounds of the derivatives at decision values that are off by at most an error.
+
+        Parameters
+        ----------
+        y, costs, f : arrays of shape (n_samples,)
+            Targets, costs of the rows (C times the sample weights) and decision values.
+        error : float or array of shape (n_samples,)
+            Largest error of the decision values.
+        """
         return self.gradient(y, costs, f - error), self.gradient(y, costs, f + error)
 
     def curvature(self, y: Array, costs: Array, f: Array) -> Array:
-        """Second derivatives, or somewhat more: a diagonal."""
+        """Second derivatives, or somewhat more: a diagonal.
+
+        Parameters
+        ----------
+        y, costs, f : arrays of shape (n_samples,)
+            Targets, costs of the rows (C times the sample weights) and decision values.
+        """
         return costs * self.second_derivative(y, f)
 
     def root(self, y: Array, costs: Array, f: Array) -> Root | None:
-        """A factor of the second derivative that is no diagonal; None where it is one."""
+        """A factor of the second derivative that is no diagonal; None where it is one.
+
+        Parameters
+        ----------
+        y, costs, f : arrays of shape (n_samples,)
+            Targets, costs of the rows (C times the sample weights) and decision values.
+        """
         return None
 
     # ---- targets ----------------------------------------------------------------------------------
@@ -212,7 +262,13 @@ class Loss(ABC):
         return 0.0
 
     def check(self, y: ArrayLike, costs: Array) -> Array:
-        """The targets as an array; raises `InputError` if they cannot be used, or if formulas disagree."""
+        """The targets as an array; raises `InputError` if they cannot be used, or if formulas disagree.
+
+        Parameters
+        ----------
+        y, costs : arrays of shape (n_samples,)
+            Targets and costs of the rows (C times the sample weights).
+        """
         targets = check_labels(y, costs) if self.classifies else check_vector(y, "y", len(costs))
         if not type(self).__module__.startswith("kernelweave."):
             self._check_formulas(targets)
@@ -254,27 +310,57 @@ class Loss(ABC):
                         )
 
     def fold_classes(self, y: Array) -> Array | None:
-        """Classes of rows of which the training rows of every fold need some; None where they need none."""
+        """Classes of rows of which the training rows of every fold need some; None where they need none.
+
+        Parameters
+        ----------
+        y : array of shape (n_samples,)
+            Targets.
+        """
         return None
 
     def prediction(self, f: Array) -> Array:
-        """Predictions of numbers from decision values: these themselves, unless a link is between them."""
+        """Predictions of numbers from decision values: these themselves, unless a link is between them.
+
+        Parameters
+        ----------
+        f : array of shape (n_samples,)
+            Decision values.
+        """
         return f
 
     def log_probability(self, f: Array) -> Array | None:
-        """Logarithm of the probability of the label 1 at f, that of -1 at -f; None for a loss without probabilities."""
+        """Logarithm of the probability of the label 1 at f, that of -1 at -f; None for a loss without probabilities.
+
+        Parameters
+        ----------
+        f : array of shape (n_samples,)
+            Decision values.
+        """
         return None
 
     # ---- the dual ---------------------------------------------------------------------------------
 
     def bounds(self, y: Array, costs: Array) -> tuple[Array, Array]:
-        """Bounds of the coefficients in the dual."""
+        """Bounds of the coefficients in the dual.
+
+        Parameters
+        ----------
+        y, costs : arrays of shape (n_samples,)
+            Targets and costs of the rows (C times the sample weights).
+        """
         low, high = limits_of(self.slope, y)
         with np.errstate(invalid="ignore"):
             return np.where(costs > 0, costs * low, 0.0), np.where(costs > 0, costs * high, 0.0)
 
     def infeasibility(self, y: Array, costs: Array, b: Array) -> float:
-        """The largest violation of a constraint of the dual by coefficients, but for their sum."""
+        """The largest violation of a constraint of the dual by coefficients, but for their sum.
+
+        Parameters
+        ----------
+        y, costs, b : arrays of shape (n_samples,)
+            Targets, costs of the rows (C times the sample weights) and coefficients.
+        """
         low, high = self.bounds(y, costs)
         return float(np.maximum(low - b, b - high).max(initial=0.0))
 
@@ -284,13 +370,25 @@ class Loss(ABC):
         return np.clip(share, *limits_of(self.slope, y))
 
     def dual_term(self, y: Array, costs: Array, b: Array) -> float:
-        """The dual objective without the kernel's part."""
+        """The dual objective without the kernel's part.
+
+        Parameters
+        ----------
+        y, costs, b : arrays of shape (n_samples,)
+            Targets, costs of the rows (C times the sample weights) and coefficients.
+        """
         used = costs > 0
         y, costs, b = y[used], costs[used], b[used]
         return -float(costs @ self.conjugate(y, self._shares(y, costs, b)))
 
     def dual_slope(self, y: Array, costs: Array, b: Array) -> Array:
-        """Derivative of the dual term: the value f at which ``C_i slope`` is ``-b_i``."""
+        """Derivative of the dual term: the value f at which ``C_i slope`` is ``-b_i``.
+
+        Parameters
+        ----------
+        y, costs, b : arrays of shape (n_samples,)
+            Targets, costs of the rows (C times the sample weights) and coefficients.
+        """
         out = y.copy()
         used = np.flatnonzero(costs > 0)
         own = y[used]
@@ -311,11 +409,23 @@ class Loss(ABC):
         return 0.5 * (low + high)
 
     def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:
-        """Sum of loss, conjugate and ``b f``, summed from nonnegative terms."""
+        """Sum of loss, conjugate and ``b f``, summed from nonnegative terms.
+
+        Parameters
+        ----------
+        y, costs, b, f : arrays of shape (n_samples,)
+            Targets, costs of the rows (C times the sample weights), coefficients and decision values.
+        """
         return float(np.maximum(np.add.reduce(self._gap_parts(y, costs, b, f)), 0.0).sum())
 
     def gap_error(self, y: Array, costs: Array, b: Array, f: Array) -> float:
-        """Bound of the rounding errors of `gap` beyond those of a sum of its terms."""
+        """Bound of the rounding errors of `gap` beyond those of a sum of its terms.
+
+        Parameters
+        ----------
+        y, costs, b, f : arrays of shape (n_samples,)
+            Targets, costs of the rows (C times the sample weights), coefficients and decision values.
+        """
         if not self.cancels:
             return 0.0
         return 8.0 * EPS * float(np.abs(self._gap_parts(y, costs, b, f)).sum())
@@ -327,17 +437,35 @@ class Loss(ABC):
         return costs * self.value(y, f), costs * self.conjugate(y, share), costs * share * f
 
     def ridge(self, costs: Array) -> Array:
-        """Ridge that the loss adds to the diagonal of the kernel, for all coefficients."""
+        """Ridge that the loss adds to the diagonal of the kernel, for all coefficients.
+
+        Parameters
+        ----------
+        costs : array of shape (n_samples,)
+            Costs of the rows (C times the sample weights).
+        """
         return np.zeros(len(costs))
 
     def sides(self, y: Array, costs: Array) -> Sides | None:
-        """The dual for an interior point; None if it is not a quadratic program."""
+        """The dual for an interior point; None if it is not a quadratic program.
+
+        Parameters
+        ----------
+        y, costs : arrays of shape (n_samples,)
+            Targets and costs of the rows (C times the sample weights).
+        """
         return None
 
     # ---- the primal -------------------------------------------------------------------------------
 
     def intercept(self, y: Array, costs: Array, product: Array) -> float:
-        """The best intercept for ``f = product + intercept``; the middle if it is not unique."""
+        """The best intercept for ``f = product + intercept``; the middle if it is not unique.
+
+        Parameters
+        ----------
+        y, costs, product : arrays of shape (n_samples,)
+            Targets, costs of the rows (C times the sample weights) and decision values without the intercept.
+        """
         used = costs > 0
         y, costs, product = y[used], costs[used], product[used]
         rest = y - product
@@ -354,7 +482,13 @@ class Loss(ABC):
         return 0.5 * float(first[0] + last[0])
 
     def second_derivative(self, y: Array, f: Array) -> Array:
-        """Second derivative by f, or somewhat more; by differences, of which a kink makes a large number."""
+        """Second derivative by f, or somewhat more; by differences, of which a kink makes a large number.
+
+        Parameters
+        ----------
+        y, f : arrays of shape (n_samples,)
+            Targets and decision values.
+        """
         step = DIFFERENCE * np.maximum(np.maximum(np.abs(f), np.abs(y)), float(np.abs(y).mean()))
         step = np.maximum(step, np.finfo(float).tiny)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -366,6 +500,14 @@ class Loss(ABC):
         """``argmax_b dual term - b f - (b - centre)^2 / (2 pull)``, feasible, for positive costs and pull.
 
         `near` are values at which the loss may have these coefficients; at kinks they are often the same again.
+
+        Parameters
+        ----------
+        y, costs, centre, pull, f : arrays of shape (n_samples,)
+            Targets, costs of the rows (C times the sample weights), centre of the quadratic term, its width and
+            decision values.
+        near : array of shape (n_samples,), optional
+            Decision values at which the loss may have these coefficients.
         """
         radius, middle = pull / costs, f - centre / pull
 
@@ -387,14 +529,27 @@ class Loss(ABC):
         return np.clip(aim, -costs * self.slope(y, high), -costs * self.slope(y, low))
 
     def proximal_slope(self, y: Array, costs: Array, centre: Array, pull: Array, f: Array, b: Array) -> Array:
-        """Minus the derivative of `proximal` by f, where its value is b."""
+        """Minus the derivative of `proximal` by f, where its value is b.
+
+        Parameters
+        ----------
+        y, costs, centre, pull, f, b : arrays of shape (n_samples,)
+            Targets, costs of the rows (C times the sample weights), centre of the quadratic term, its width, decision
+            values and coefficients.
+        """
         second = costs * self.second_derivative(y, f + (b - centre) / pull)
         return np.where(np.isfinite(second), pull * second / (second + pull), pull)
 
     # ---- changes of the solution ------------------------------------------------------------------
 
     def free(self, y: Array, costs: Array, b: Array) -> Index:
-        """Free rows, whose coefficient changes with the kernel."""
+        """Free rows, whose coefficient changes with the kernel.
+
+        Parameters
+        ----------
+        y, costs, b : arrays of shape (n_samples,)
+            Targets, costs of the rows (C times the sample weights) and coefficients.
+        """
         return np.flatnonzero(self._stiffness(y, costs, b) > 0.0)
 
     def _stiffness(self, y: Array, costs: Array, b: Array) -> Array:
@@ -424,10 +579,13 @@ class Loss(ABC):
         Parameters
         ----------
         K : array of shape (n_samples, n_samples)
+            Kernel matrix of the training rows.
         y, costs, b : arrays of shape (n_samples,)
+            Targets, costs of the rows (C times the sample weights) and coefficients.
         rows : array of int, shape (n_free,)
             See `free`.
         fit_intercept : bool
+            Whether the sum of the coefficients stays as it is.
         """
         block = K if len(rows) == len(K) else K[rows[:, None], rows]
         stiffness = self._stiffness(y, costs, b)[rows]
@@ -442,7 +600,21 @@ class Loss(ABC):
     def solve(
         self, machine: WithData, K: Array, tol: float, start: Array | None, entry_error: float
     ) -> MachineSolution:
-        """Solve a machine of this loss on one kernel; everything was checked, see `Machine.solve`."""
+        """Solve a machine of this loss on one kernel; everything was checked, see `Machine.solve`.
+
+        Parameters
+        ----------
+        machine : Machine
+            The loss with its data.
+        K : array of shape (n_samples, n_samples)
+            Kernel matrix of the training rows.
+        tol : float
+            Relative gap at which to stop.
+        start : array of shape (n_samples,), or None
+            Coefficients to start from.
+        entry_error : float
+            Error of the entries of K, as a fraction of ``sqrt(K_ii K_jj)``.
+        """
         costs = machine.costs
         used = np.flatnonzero(costs > 0)
         part, on_used = K, machine
@@ -502,13 +674,31 @@ class BoxLoss(Loss):
         return slope - self.ridge(costs) * b if self.ridged else slope
 
     def free(self, y: Array, costs: Array, b: Array) -> Index:
-        """Free rows: neither zero nor at a bound."""
+        """Free rows: neither zero nor at a bound.
+
+        Parameters
+        ----------
+        y, costs, b : arrays of shape (n_samples,)
+            Targets, costs of the rows (C times the sample weights) and coefficients.
+        """
         return np.flatnonzero((b != 0) & (np.abs(b) < costs))
 
     def system(
         self, K: Array, y: Array, costs: Array, b: Array, rows: Index, *, fit_intercept: bool = True
     ) -> Bordered | None:
-        """The kernel on free rows with the ridge of the loss."""
+        """The kernel on free rows with the ridge of the loss.
+
+        Parameters
+        ----------
+        K : array of shape (n_samples, n_samples)
+            Kernel matrix of the training rows.
+        y, costs, b : arrays of shape (n_samples,)
+            Targets, costs of the rows (C times the sample weights) and coefficients.
+        rows : array of int, shape (n_free,)
+            See `free`.
+        fit_intercept : bool
+            Whether the sum of the coefficients stays as it is.
+        """
         block = K[rows[:, None], rows]
         block.flat[:: len(rows) + 1] += self.ridge(costs)[rows]
         # a kernel of zeros has no scale for a multiple of the identity
@@ -517,7 +707,16 @@ class BoxLoss(Loss):
     def proximal(
         self, y: Array, costs: Array, centre: Array, pull: Array, f: Array, near: Array | None = None
     ) -> Array:
-        """A step of the box program in each coordinate."""
+        """A step of the box program in each coordinate.
+
+        Parameters
+        ----------
+        y, costs, centre, pull, f : arrays of shape (n_samples,)
+            Targets, costs of the rows (C times the sample weights), centre of the quadratic term, its width and
+            decision values.
+        near : array of shape (n_samples,), optional
+            Decision values at which the loss may have these coefficients.
+        """
         aim = centre + pull * (y - f)
         if self.tube:
             aim = np.sign(aim) * np.maximum(np.abs(aim) - pull * self.tube, 0.0)
@@ -527,7 +726,14 @@ class BoxLoss(Loss):
         return np.clip(aim, *self.bounds(y, costs))
 
     def proximal_slope(self, y: Array, costs: Array, centre: Array, pull: Array, f: Array, b: Array) -> Array:
-        """The step's length where it ends inside of the box."""
+        """The step's length where it ends inside of the box.
+
+        Parameters
+        ----------
+        y, costs, centre, pull, f, b : arrays of shape (n_samples,)
+            Targets, costs of the rows (C times the sample weights), centre of the quadratic term, its width, decision
+            values and coefficients.
+        """
         low, high = self.bounds(y, costs)
         return np.where((b != 0.0) & (b > low) & (b < high), pull / (1.0 + pull * self.ridge(costs)), 0.0)
 

@@ -52,14 +52,32 @@ class Region(ABC):
 
     @abstractmethod
     def project(self, v: Array) -> Array:
-        """The nearest point of the region."""
+        """The nearest point of the region.
+
+        Parameters
+        ----------
+        v : array of shape (n_kernels,)
+            Any vector.
+        """
 
     def start(self, n_kernels: int) -> Array:
-        """Equal weights."""
+        """Equal weights.
+
+        Parameters
+        ----------
+        n_kernels : int
+            Number of kernels.
+        """
         return self.project(np.full(n_kernels, 1.0 / n_kernels))
 
     def scaled(self, v: Array) -> Array:
-        """`project`, scaled to the reported one of equivalent multiples."""
+        """`project`, scaled to the reported one of equivalent multiples.
+
+        Parameters
+        ----------
+        v : array of shape (n_kernels,)
+            Any vector.
+        """
         return self.project(v)
 
 
@@ -77,28 +95,67 @@ class WeightSet(Region):
 
     @abstractmethod
     def best(self, q: Array) -> Array:
-        """A maximiser of ``<weights, q>`` for q >= 0."""
+        """A maximiser of ``<weights, q>`` for q >= 0.
+
+        Parameters
+        ----------
+        q : array of shape (n_kernels,)
+            Gains of the kernels, at least 0.
+        """
 
     def support(self, q: Array) -> float:
-        """``max <weights, q>`` over the set, for q >= 0."""
+        """``max <weights, q>`` over the set, for q >= 0.
+
+        Parameters
+        ----------
+        q : array of shape (n_kernels,)
+            Gains of the kernels, at least 0.
+        """
         return float(self.best(q) @ q)
 
     def check(self, n_kernels: int) -> None:
-        """Raise if the set is empty for that many kernels."""
+        """Raise if the set is empty for that many kernels.
+
+        Parameters
+        ----------
+        n_kernels : int
+            Number of kernels.
+        """
 
     def in_statement(self, problem: Statement) -> Statement:
-        """A problem with this set in numbers."""
+        """A problem with this set in numbers.
+
+        Parameters
+        ----------
+        problem : Statement
+            Problem without its set of weights.
+        """
         value = next((float(getattr(self, f.name)) for f in fields(cast(Any, self))), None)
         return replace(problem, weight_set=type(self).__name__, set_value=value)
 
     def violation(self, weights: Array) -> float:
-        """Distance from the set, per coordinate."""
+        """Distance from the set, per coordinate.
+
+        Parameters
+        ----------
+        weights : array of shape (n_kernels,)
+            Weights of the kernels.
+        """
         return float(np.abs(weights - self.project(weights)).max())
 
     def gain(self, weights: Array, q: Array, error: Array | float = 0.0) -> float:
         """``support(q) - <weights, q>`` for weights of the set; raises `InputError` where it is negative.
 
         q may have an error.
+
+        Parameters
+        ----------
+        weights : array of shape (n_kernels,)
+            Weights of the kernels.
+        q : array of shape (n_kernels,)
+            Gains of the kernels, at least 0.
+        error : float or array of shape (n_kernels,)
+            Largest error of q.
         """
         highest, level = self.support(q), float(weights @ q)
         slack = OUTSIDE * float(np.abs(weights).max() * np.abs(q).sum()) + float(np.sum(weights * error))
@@ -111,7 +168,13 @@ class WeightSet(Region):
         return highest - level
 
     def check_formulas(self, n_kernels: int) -> None:
-        """Raise where formulas leave the set, or other points of it are better than the best."""
+        """Raise where formulas leave the set, or other points of it are better than the best.
+
+        Parameters
+        ----------
+        n_kernels : int
+            Number of kernels.
+        """
         rng, name = np.random.default_rng(0), type(self).__name__
         with np.errstate(all="ignore"):
             forms = np.abs(rng.standard_t(2, size=(COMPARED, n_kernels)))
@@ -184,7 +247,13 @@ class AlternatingSet(WeightSet):
 
     @abstractmethod
     def fixed_point(self, norms: Array) -> Array:
-        """``argmin sum_m norms_m^2 / d_m`` over the set."""
+        """``argmin sum_m norms_m^2 / d_m`` over the set.
+
+        Parameters
+        ----------
+        norms : array of shape (n_kernels,)
+            Norms of the parts of the function.
+        """
 
     def _further(self, forms: Array) -> dict[str, list[Array]]:
         return {**super()._further(forms), "fixed_point(norms)": [self.fixed_point(q) for q in forms]}
@@ -220,23 +289,53 @@ class ShareSet(WeightSet):
         return {**super()._further(forms), "of_shares(shares)": [self.of_shares(s) for s in shares]}
 
     def has_interior(self, n_kernels: int) -> bool:
-        """Whether the set is more than a point, or there is only one kernel."""
+        """Whether the set is more than a point, or there is only one kernel.
+
+        Parameters
+        ----------
+        n_kernels : int
+            Number of kernels.
+        """
         return n_kernels == 1 or self.largest * n_kernels > 1.0 + 1e-9
 
     def start(self, n_kernels: int) -> Array:
-        """Equal shares."""
+        """Equal shares.
+
+        Parameters
+        ----------
+        n_kernels : int
+            Number of kernels.
+        """
         return self.of_shares(np.full(n_kernels, 1.0 / n_kernels))
 
     def of_shares(self, shares: Array) -> Array:
-        """The weights phi(s)."""
+        """The weights phi(s).
+
+        Parameters
+        ----------
+        shares : array of shape (n_kernels,)
+            Shares of the kernels.
+        """
         return shares
 
     def shares(self, weights: Array) -> Array:
-        """The shares of weights, with sum 1 on the outer boundary and less inside."""
+        """The shares of weights, with sum 1 on the outer boundary and less inside.
+
+        Parameters
+        ----------
+        weights : array of shape (n_kernels,)
+            Weights of the kernels.
+        """
         return weights
 
     def slopes(self, shares: Array) -> tuple[Array, Array]:
-        """First and second derivative of phi."""
+        """First and second derivative of phi.
+
+        Parameters
+        ----------
+        shares : array of shape (n_kernels,)
+            Shares of the kernels.
+        """
         return np.ones(len(shares)), np.zeros(len(shares))
 
     def newton(self, H: Array, linear: Array, start: Array, level: float) -> Array:
@@ -245,8 +344,9 @@ class ShareSet(WeightSet):
         Parameters
         ----------
         H : array of shape (n, n)
+            Second derivatives, a positive semidefinite matrix.
         linear, start : arrays of shape (n,)
-            `start` are shares.
+            The linear term, and shares to start from.
         level : float
             Size of the gradient, for tolerances.
         """

@@ -21,7 +21,8 @@ def read_views(views: str | Mapping[str, str | list[str]]) -> dict[str, list[str
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        raise InputError(f"There is no views file {views}.") from None
+        names = " Name the columns of each view, such as {'genes': 'gene_*'}." if views == AUTO else ""
+        raise InputError(f"There is no views file {views}.{names}") from None
     except OSError as error:
         raise InputError(f"{views} cannot be read as text: {error}.") from error
     return parse_views(decode(content, views), views, gmt=path.suffix.lower() == ".gmt")

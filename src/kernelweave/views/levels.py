@@ -71,7 +71,8 @@ class Levels:
         """What follows for the columns of a table, in sentences."""
         names = table.column_names
         found = [
-            f"{names[j]!r} is left out: it names the rows ({why})." for j, why in self.identifiers.items()
+            f"{names[j]!r} is left out: it looks like a row identifier ({why})."
+            for j, why in self.identifiers.items()
         ]
         for j in self.texts:
             said = f"{names[j]!r} has {table.levels[j]} levels, most rows with a rare one: compared as texts."
@@ -171,9 +172,9 @@ def identifier(known: Sequence[str] | Array, name: str, n_rows: int) -> str:
     Examples
     --------
     >>> identifier([f"p{k}" for k in range(20)], "patient", 20)
-    'a text of its own in 20 of 20 rows'
+    '20 distinct values in 20 rows'
     >>> identifier(np.arange(20.0) ** 2, "SampleID", 20), identifier(np.arange(20.0) ** 2, "dose no", 20)
-    ('whole numbers, another one in 20 of 20 rows', '')
+    ('whole numbers, 20 distinct ones in 20 rows', '')
     """
     n, n_distinct = len(known), len(set(known))
     if n < max(FEWEST_ROWS, MOSTLY * n_rows) or n_distinct < MOSTLY * n:
@@ -182,13 +183,13 @@ def identifier(known: Sequence[str] | Array, name: str, n_rows: int) -> str:
     if not isinstance(known, np.ndarray):
         dated = all(DATED.fullmatch(text) for text in known)
         is_name = (named and not dated) or _are_codes(known)
-        return f"a text of its own in {n_distinct} of {n_rows} rows" if is_name else ""
+        return f"{n_distinct} distinct values in {n_rows} rows" if is_name else ""
     if (known % 1 != 0).any():
         return ""
     counts = n_distinct == n and known.max() - known.min() == n - 1
     if not named and not (counts and COUNTERS.search(name)):
         return ""
-    return f"whole numbers, another one in {n_distinct} of {n_rows} rows"
+    return f"whole numbers, {n_distinct} distinct ones in {n_rows} rows"
 
 
 def _are_codes(texts: Sequence[str]) -> bool:

@@ -155,7 +155,7 @@ def studio(
     mlflow: Path | None = None,
     project: str = "",
     list_projects: bool = False,
-    seed: Annotated[int, Parameter(help="Every command takes it; here it is a setting of each run.")] = 0,
+    seed: Annotated[int, Parameter(help="Not used: each run has its own. Every command accepts --seed.")] = 0,
 ) -> None:
     """Train, validate and understand models in the browser, without a network.
 

@@ -17,12 +17,16 @@ from kernelweave_app.cli.console import output
 SEVERAL = Parameter(consume_multiple=True)
 Names = Annotated[list[str] | None, SEVERAL]
 Settings = Annotated[Path | None, Parameter(name="--spec")]
-NoSeed = Annotated[int, Parameter(help="Every command takes it; here no random numbers are drawn.")]
+NoSeed = Annotated[
+    int, Parameter(help="Not used: no random numbers are drawn. Every command accepts --seed.")
+]
 
 # of commands on rows of tables of any size
 Folds = Annotated[int, Parameter(help="Folds for cross-validation; 0 for none.")]
-FoldBy = Annotated[str, Parameter(help="row or file: what goes to a fold together.")]
-FoldSeed = Annotated[int, Parameter(help="Other numbers make other folds.")]
+FoldBy = Annotated[
+    str, Parameter(help="Whether single rows or whole files are assigned to folds: row or file.")
+]
+FoldSeed = Annotated[int, Parameter(help="Seed of the random folds: another number makes other folds.")]
 
 
 _OUTPUT = Group("Output", sort_key=1000)
@@ -100,9 +104,9 @@ class RowTables:
     weight
         Column of sample weights.
     max_memory
-        For sums, a sample, and rows at a time, such as 2GB.
+        Memory to use for rows, a sample of them and sums, such as 2GB.
     jobs
-        Tables at the same time; -1 for one per core.
+        Number of tables read at the same time; -1 for one per core.
     """
 
     groups: str = ""

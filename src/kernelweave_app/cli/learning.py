@@ -422,7 +422,9 @@ def evidence(
     sizes: int = 5,
     width: str = "single",
     jobs: int = 1,
-    seed: Annotated[int, Parameter(help="Every command takes it; here that of the run is used.")] = 0,
+    seed: Annotated[
+        int, Parameter(help="Not used: the seed of the run is used. Every command accepts --seed.")
+    ] = 0,
 ) -> int:
     """How sure the answers of a run are: permutations, fits without a source, stability, learning curve, baselines.
 

@@ -147,7 +147,7 @@ def _solve(spec: Spec, prepared: Prepared, folder: Path, each: str) -> int:
     learner.set_params(**({"alpha": float("inf")} if parameter == "alpha" else {"C": C_RANGE[0]}))
     model: Any = runs.fitting.assemble(spec, prepared, np.arange(0), learner)
     model.fit(prepared.X, prepared.target(), sample_weight=prepared.weights)
-    say(f"{model.n_kernels_} kernels, held as: {model.gram_}.")
+    say(f"{model.n_kernels_} kernels, stored as: {model.gram_}.")
     values, n_alphas = runs.fitting.parse_path(spec)
     outputs = [None] if model.model_.weights.ndim == 1 else outputs_of(model)
     frames: list[DataFrame] = []

@@ -30,10 +30,10 @@ def statistics(
     overwrite: bool = False,
     seed: FoldSeed = 0,
 ) -> int:
-    """Sums over the rows of tables of any number and size, from which the command path follows without the rows.
+    """Summarise tables that are too large for memory in one small file, which path uses in place of the rows.
 
-    Jobs of an array write a file each, from their own tables, and --merge adds the files. Ctrl-C writes what is in, and
-    --resume continues.
+    The file holds the sums over the rows that least squares needs. Jobs of a cluster write one file each, from their
+    own tables, and --merge adds the files. Ctrl-C writes the rows that have been read, and --resume continues.
 
     Example: kernelweave statistics rows --target y --groups views.toml --folds 5 --out all.npz
 
@@ -155,10 +155,11 @@ def margins(
     overwrite: bool = False,
     seed: FoldSeed = 0,
 ) -> int:
-    """Machines with kernel weights on tables of any number and size, whose rows are read in chunks.
+    """Fit a classifier or a regression with kernel weights to tables that are too large for memory.
 
-    A path of C for labels -1 and 1, or 0 and 1, or numbers, chosen by folds; all C and folds in the same passes over
-    the tables. Ctrl-C writes the best that was found. For the squared loss see statistics and path.
+    Rows are read in chunks, and columns are used as they are (linear kernels). Labels are -1 and 1, or 0 and 1. Several
+    values of C are fitted, and cross-validation chooses one. Ctrl-C writes the best that was found. For least squares
+    use statistics and path, which read the rows once.
 
     Example: kernelweave margins rows --target y --groups views.toml --loss logistic --out machines
 
@@ -174,9 +175,10 @@ def margins(
         hinge, squared-hinge, logistic, or for numbers epsilon-insensitive, squared, huber, quantile (the median) or
         poisson (counts); also a loss of an installed extension.
     cs
-        Weights of the sum of losses. Default: from 0.1 to 1000 over the number of rows.
+        Values of C, the weight of the sum of losses: larger ones fit the rows more closely. Default: from 0.1 to 1000,
+        divided by the number of rows.
     points
-        How many by default.
+        Number of values of C, if --cs does not list them.
     scoring
         accuracy, auc, or loss; auto is accuracy for labels.
     rule
@@ -186,7 +188,7 @@ def margins(
     epsilon
         Half width of the tube of epsilon-insensitive.
     tol
-        Relative gap of every solution.
+        Accuracy of every solution: the objective exceeds the optimum by at most this fraction.
     overwrite
         Replace the results of an earlier run.
     """

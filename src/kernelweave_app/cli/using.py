@@ -132,9 +132,9 @@ def evaluate(
     beside: Annotated[NewTables, Parameter(name="*")] = ALONE,
     seed: NoSeed = 0,
 ) -> None:
-    """Score a fitted model on a table with known targets; rows of the fit are scored by themselves, and said to be.
+    """Score a fitted model on a table with known targets; rows of the fit are scored separately.
 
-    Example: kernelweave evaluate run new.csv --target outcome
+    Example: kernelweave evaluate run new.csv
 
     Parameters
     ----------
@@ -143,8 +143,8 @@ def evaluate(
     table
         A table file: CSV, TSV (also .gz), Parquet or another known format.
     target
-        Column with the truth; for a model of several targets their names with commas between them, in any order, or as
-        many other columns in the order of the model.
+        Column with the truth; default that of the run. For a model of several targets their names with commas between
+        them, in any order, or as many other columns in the order of the model.
     time, event, strata
         Of survival the columns of the time, of the event and of strata, in place of a target; default those of the run.
     out
@@ -164,7 +164,7 @@ def evaluate(
         raise InputError(
             f"--time, --event and --strata are for a survival model; this model is a {kind}. Name the --target."
         )
-    elif not target:
+    elif not (target := target or _spec_of(Path(model)).target):
         raise InputError("--target must name the column with the truth.")
     say(f"Found {table}: {runs.columns.describe(rows.table)}.")
     y: Any

@@ -64,6 +64,8 @@ class Prepared:
         "correlations" of the columns, or "nothing".
     suggested : dict of str to list of str
         Views that the names of the columns suggest, where none were asked for.
+    identifiers : dict of str to str
+        Columns that were left out of suggested views because they identify the rows, and why.
     """
 
     X: Any
@@ -81,6 +83,7 @@ class Prepared:
     plain: bool = False
     proposed: str = ""
     suggested: dict[str, list[str]] = field(default_factory=dict)
+    identifiers: dict[str, str] = field(default_factory=dict)
 
     def target(self, rows: Any = slice(None)) -> Any:
         """The target of some rows as estimators take it: several with their names."""
@@ -144,6 +147,8 @@ class Prepared:
             found.append(f"Left out {self.n_dropped} rows with missing values.")
         why = "" if self.reason == "as asked" else f", because {self.reason}"
         found.append(f"Task: {self.said}{why}.")
+        for name, why in self.identifiers.items():
+            found.append(f"Column {name!r} is left out: it looks like a row identifier ({why}).")
         if self.proposed == "nothing":
             found.append("No views were found: names, types and correlations of the columns suggest none.")
         elif self.proposed:
@@ -176,8 +181,11 @@ def prepare(data: Joined, spec: Spec) -> Prepared:
     columns = [c for c in table.columns if c not in leave]
     if not columns and not data.further:
         raise InputError("There is no column left to learn from.")
-    proposed, suggested = "", {}
+    proposed, suggested, identifiers = "", {}, {}
     if spec.views == AUTO:
+        identifiers = {name: why for name in columns if (why := left_out(table[name], str(name)))}
+        if len(identifiers) < len(columns):
+            columns = [name for name in columns if name not in identifiers]
         proposal = propose_views(table[columns])
         views, proposed = dict(proposal.views), proposal.reason or "nothing"
     elif spec.views:
@@ -224,9 +232,9 @@ def prepare(data: Joined, spec: Spec) -> Prepared:
         worst = missing.sum().nlargest(3)
         named = ", ".join(f"{name!r} ({count})" for name, count in worst.items() if count)
         raise InputError(
-            f"Features must be known, got {rows} rows with missing values (NaN), most of them in {named}. Say what is "
-            "done with such cells (`missing`: drop leaves the rows out, impute fills the cells, skip computes without "
-            "them), or leave out the columns (`drop`)."
+            f"{numbered(rows, 'row')} with missing cells, most of them in {named}. Choose what is done with them "
+            "(`missing`: impute fills the cells, drop leaves out the rows, skip computes without the cells), or leave "
+            "out the columns (`drop`)."
         )
     _check_infinite(table, columns, "Features must be finite")
     X: Any = table[columns]
@@ -250,6 +258,7 @@ def prepare(data: Joined, spec: Spec) -> Prepared:
         division=division,
         plain=plain_kernels(spec.kernels),
         proposed=proposed,
+        identifiers={name: why for name, why in identifiers.items() if name not in columns},
         suggested=suggested,
     )
 

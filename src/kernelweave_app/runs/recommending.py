@@ -161,7 +161,7 @@ def _advise(asked: Question, spec: Spec, prepared: Prepared, train: Rows, n_held
     names = {} if spec.views else prepared.row_names
     if names and len(names) < prepared.X.shape[1]:
         listed = "; ".join(f"{name}: {why}" for name, why in names.items())
-        why = f"names of rows say nothing about new rows ({listed})"
+        why = f"row identifiers say nothing about new rows ({listed})"
         found.append(Advice("drop", [*names_in(spec.drop), *names], why))
     if spec.missing == "error" and prepared.n_missing:
         why = "keeps all rows: numbers become the mean of the training rows, categories the most frequent one"

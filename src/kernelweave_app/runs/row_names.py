@@ -38,7 +38,7 @@ def why_names(column: Series, name: str) -> str:
     --------
     >>> import pandas as pd
     >>> why_names(pd.Series([f"p{k}" for k in range(20)]), "patient")
-    'a text of its own in 20 of 20 rows'
+    '20 distinct values in 20 rows'
     >>> why_names(pd.Series(range(1, 21)), "row")
     'whole numbers that count the rows'
     >>> why_names(pd.Series([3.0, 1.0, 2.0] * 20), "PatientID")
@@ -54,7 +54,7 @@ def why_names(column: Series, name: str) -> str:
         return ""
     if not kinds.is_numeric_dtype(column):
         texts = Cells(known.tolist())
-        return "" if texts.is_long_text else f"a text of its own in {n_distinct} of {len(column)} rows"
+        return "" if texts.is_long_text else f"{n_distinct} distinct values in {len(column)} rows"
     values = known.to_numpy(dtype=np.float64)
     first = values.min()
     if (values % 1 != 0).any():
