@@ -52,9 +52,11 @@ def _diabetes(seed):
 
 
 def binary(folder, data, seed):
-    """Two classes with probabilities, views by the names of columns."""
-    _cancer(seed).to_csv(folder / "cells.csv", index=False)
-    return ["cells.csv"], {"target": "target", "key": "sample", "views": "auto", "probabilities": "platt"}
+    """Two classes with probabilities, and views."""
+    frame = _cancer(seed)
+    frame.to_csv(folder / "cells.csv", index=False)
+    views = {view: [name for name in frame if view in name] for view in ("mean", "error", "worst")}
+    return ["cells.csv"], {"target": "target", "views": views, "probabilities": "platt"}
 
 
 def classes(folder, data, seed):
@@ -326,7 +328,8 @@ class Truth:
         parts = kind(k, shuffle=True, random_state=self.settings.get("seed", 0))
         X, y = self.rows(self.train), self.y_of(self.train)
         found = kw.inspection.out_of_fold_scores(clone(self.model), X, y, cv=parts)
-        return {name: _triple(one) for name, one in found.items()}
+        of_class = "recall of ", "precision of "
+        return {name: _triple(one) for name, one in found.items() if not name.startswith(of_class)}
 
     @cached_property
     def chosen(self):
@@ -344,6 +347,11 @@ class Truth:
         guess = dummy.fit(np.zeros((len(y), 1)), y).predict(np.zeros((len(self.test), 1)))
         compare = kw.inspection.compare_classes if self.classifier else kw.inspection.compare_numbers
         return guess, compare(self.truth, self.prediction, guess)
+
+    @property
+    def own_weights(self):
+        """Whether each of several classes has weights of its own."""
+        return self.classifier and np.ndim(self.model.weights_) == 2
 
     @cached_property
     def views(self):
@@ -377,6 +385,8 @@ class Truth:
             return self.nested[label]
         if name == "folds":
             return self.chosen[1], *none
+        if name == "reported":
+            return len(self.train if label == "nested" else self.test), *none
         if name == "range":
             return self.parameter[1], *none
         if name == "views":
@@ -545,11 +555,11 @@ def check_terminal(ledger, said, found, truth):
         ledger.number(place, f"{name}, low", one.get("low"), low)
         ledger.number(place, f"{name}, high", one.get("high"), high)
     ledger.same(place, "scores", sorted(said["scores"]), sorted(truth.held))
-    for name, one in (said.get("scores_nested") or {}).items():
+    for name, one in (said.get("scores_out_of_fold") or {}).items():
         for part, value in zip(("value", "low", "high"), truth.nested[name], strict=True):
             ledger.number(place, f"{name}, nested", one.get(part), value)
     if truth.nested:
-        ledger.same(place, "scores_nested", sorted(said.get("scores_nested") or {}), sorted(truth.nested))
+        ledger.same(place, "scores_out_of_fold", sorted(said.get("scores_out_of_fold") or {}), sorted(truth.nested))
     for one in said["sources"]:
         ledger.number(place, f"weight of {one['name']}", one["weight"], truth.views[one["name"]])
     ledger.same(place, "sources", [one["name"] for one in said["sources"]], list(truth.views))
@@ -613,6 +623,267 @@ def check_predictions(ledger, place, frame, truth, names=None):
                 ledger.same(place, name, str(shown), str(value))
             else:
                 # pages have four digits
-                ledger.number(place, name, shown if place == "file" else f"{float(shown):.4g}", value)
+                ledger.number(place, name, shown if place in ("file", "new") else f"{float(shown):.4g}", value)
     if names is not None:
         ledger.same(place, "first column", list(map(str, frame.iloc[:, 0])), list(map(str, names)))
+
+
+# ---- pages ---------------------------------------------------------------------------------------------
+
+
+def snapshot(user):
+    """What a page shows: numbers with names, tables, charts, bars and texts."""
+    from nicegui import ElementFilter, ui
+    from nicegui.elements.mixins.text_element import TextElement
+
+    def texts(element):
+        own = [element.text] if isinstance(element, TextElement) and element.text else []
+        return own + [t for slot in element.slots.values() for child in slot.children for t in texts(child)]
+
+    found = {"stats": [], "tables": {}, "charts": {}, "bars": [], "sources": [], "texts": []}
+    with user:
+        for one in ElementFilter():
+            kinds, name = set(one.classes), one.props.get("aria-label")
+            if "kw-stat" in kinds:
+                value, *notes, label = texts(one)
+                found["stats"].append((value, label, "".join(notes).strip()))
+            elif "kw-bar" in kinds:
+                label, value = texts(one)
+                found["bars"].append((label, value))
+            elif isinstance(one, ui.echart):
+                found["charts"][name] = one.options
+            elif isinstance(one, ui.table):
+                rows = [[row[c["field"]] for c in one.columns] for row in one.rows]
+                found["tables"][name] = ([c["label"] for c in one.columns], rows)
+            elif one.tag == "table" and name:
+                rows = [
+                    [(texts(cell) or [""])[0] for cell in row.slots["default"].children]
+                    for part in one.slots["default"].children
+                    for row in part.slots["default"].children
+                ]
+                found["tables"][name] = rows[0], rows[1:]
+            elif one.tag == "ul" and "kw-sources" in kinds:
+                found["sources"] = [texts(row) for row in one.slots["default"].children]
+            elif isinstance(one, TextElement):
+                found["texts"].append(one.text)
+    return found
+
+
+def check_understand(ledger, page, found, truth, plain):
+    """The page Understand with all its tabs; `plain` gives the label of a kernel by the name that is shown."""
+    from kernelweave_app.runs.spec import in_words_of
+
+    place, model = "understand", truth.model
+    label = lambda name: plain.get(name, name)  # noqa: E731
+    simplest = found.get("simplest")
+    for value, name, note in page["stats"]:
+        head, _, where = name.partition(", ")
+        if where == "held out":
+            ledger.score(place, name, value, truth.held[head])
+        elif where == "nested":
+            ledger.score(place, name, value, truth.nested[head])
+        elif "the score that chose" in name:
+            ledger.number(place, name, value, truth.chosen[1])
+        elif simplest and name in simplest["values"]:
+            own = truth.values_of("simplest", name, None)
+            ledger.score(place, name, f"{value} {note}", own)
+        elif name.startswith("kernel") and note.startswith("of "):
+            ledger.number(place, name, value, len(truth.kernels))
+            ledger.number(place, f"{name}, of", note.removeprefix("of "), model.n_kernels_)
+        elif name == truth.parameter[0]:
+            ledger.number(place, name, value, truth.parameter[1])
+        elif name in ("rows learnt from", "rows held out"):
+            ledger.number(place, name, value, len(truth.train if "learnt" in name else truth.test))
+        elif name in ("objective", "gap", "relative gap"):
+            own = {"objective": "objective_", "gap": "gap_", "relative gap": "rel_gap_"}[name]
+            ledger.number(place, name, value, getattr(model, own))
+        elif name.endswith("over folds"):
+            ledger.number(place, name, value, truth.chosen[1])
+        elif name == "df":
+            path = truth.path(str(model.classes_[0]) if truth.own_weights else None)
+            ledger.number(place, name, value, path.df[path.chosen])
+        elif name in ("kernel", "kernels"):
+            path = truth.path(str(model.classes_[0]) if truth.own_weights else None)
+            ledger.number(place, name, value, int((path.weights[path.chosen] > 0).sum()))
+        else:
+            ledger.note(place, "a number without a rule", f"{value} {name} {note}", "")
+    # sentences are those of the report, without names of options
+    for sentence in (one for own in found.values() for one in own["sentences"]):
+        ledger.same(place, sentence["text"], in_words_of("form", sentence["text"]) in page["texts"], True)
+    _check_sources(ledger, page["sources"], found, truth)
+    weights = dict(truth.views)
+    if kw.inspection.column_relevance(model):
+        weights = None
+    path = truth.path(str(model.classes_[0]) if truth.own_weights else None) if page["bars"] else None
+    at = dict(zip(map(str, path.names), path.fractions[path.chosen], strict=True)) if path else {}
+    for name, value in page["bars"]:
+        own = at.get(label(name)) if label(name) in at and name not in (weights or ()) else None
+        if own is None and weights is not None:
+            own = weights.get(name)
+        if own is not None:
+            ledger.number(place, f"bar of {name}", value, own)
+    for name, (heads, rows) in page["tables"].items():
+        _check_page_table(ledger, name, heads, rows, found, truth, label)
+    for name, options in page["charts"].items():
+        _check_chart(ledger, name or "", options, found, truth, label)
+
+
+def _check_sources(ledger, shown, found, truth):
+    kind = next((k for k in ("omission", "sources", "stability", "views") if k in found), "")
+    for name, value, _ in shown:
+        own = truth.values_of(kind, "all" if name == "all columns" else name, None)
+        if "relevance" in found and name not in found[kind]["values"]:
+            own = truth.values_of("relevance", name, None)
+        ledger.number("understand", f"source {name}", value, own[0])
+
+
+def _check_page_table(ledger, name, heads, rows, found, truth, label):
+    place = "understand"
+    if name == "Scores over folds":
+        results = truth.model.cv_results_
+        values = results["alpha"] if heads[0] == "alpha" else 1.0 / results["alpha"]
+        for k, row in enumerate(rows):
+            for cell, own in zip(row, (values, results["test_score"], results["std_error_test_score"]), strict=False):
+                ledger.number(place, f"{name}, row {k}", cell, own[k])
+        chosen = [k for k, row in enumerate(rows) if row[3] == "chosen"]
+        ledger.same(place, f"{name}, chosen", chosen, [int(truth.model.best_index_)])
+    elif name == "Weights of kernels":
+        for row in rows:
+            for cell, own in zip(row[1:-1], truth.kernels[label(row[0])], strict=True):
+                ledger.number(place, f"weight of {row[0]}", f"{cell:.5f}", own)
+        ledger.same(place, "kernels with a weight", len(rows), len(truth.kernels))
+    elif name == "Predictions of held-out rows":
+        check_predictions(ledger, place, pd.DataFrame(rows, columns=heads), truth)
+    elif name.startswith("Confusion matrix"):
+        own = metrics.confusion_matrix(truth.truth, truth.prediction, labels=truth.model.classes_)
+        ledger.same(place, name, heads[1:], [str(one) for one in truth.model.classes_])
+        for row, counts in zip(rows, own, strict=True):
+            for cell, count in zip(row[1:], counts, strict=True):
+                ledger.number(place, f"{name}, {row[0]}", cell, count)
+    elif name == "Held-out rows by class":
+        for row in rows:
+            recall, precision = (truth.values_of("classes", f"{k} of {row[0]}", None) for k in ("recall", "precision"))
+            for cell, own in zip([*row[2:5], *row[6:9]], [*recall, *precision], strict=True):
+                ledger.number(place, f"{name}: {row[0]}", cell, own)
+    elif name == "Numbers of the sentences":
+        cited = [n for one in found.values() for s in one["sentences"] for n in s["numbers"]]
+        shown = sorted(float(row[2]) for row in rows)
+        for one, other in zip(shown, sorted(n["value"] for n in cited), strict=True):
+            ledger.number(place, name, one, float(f"{other:.6g}"))
+    elif name == "Coefficients":
+        slopes = dict(zip(truth.model.feature_names_in_, np.ravel(truth.model.coef_), strict=True))
+        errors = np.square(truth.truth - truth.prediction)
+        slopes["intercept"] = float(np.ravel(truth.model.intercept_)[0])
+        slopes["test error"] = errors.mean()
+        slopes["std error"] = errors.std(ddof=1) / len(errors) ** 0.5
+        for row in rows:
+            ledger.number(place, f"coefficient {row[0]}", row[1], slopes[row[0]])
+    else:
+        ledger.note(place, "a table without a rule", name, "")
+
+
+def _check_chart(ledger, name, options, found, truth, label):
+    place = "understand"
+    series = options["series"]
+    data = [one.get("data", []) for one in series]
+    if name.startswith("Weights of") and "along" in name:
+        path = truth.path(str(truth.model.classes_[0]) if truth.own_weights else None)
+        names = list(map(str, path.names))
+        x = path.alphas if path.Cs is None else path.Cs
+        for one in series:
+            own = path.fractions[:, names.index(label(one["name"]))]
+            for (a, v), b, w in zip(one["data"], x, own, strict=True):
+                ledger.number(place, f"{name}, {one['name']}", a, b)
+                ledger.number(place, f"{name}, {one['name']}", f"{v:.6f}", w)
+    elif " folds against " in name:
+        results = truth.model.cv_results_
+        for point, own in zip(data[-1], results["test_score"], strict=True):
+            ledger.number(place, name, point[1], own)
+    elif name.startswith("Kernel weights as bars") and "intervals" not in name:
+        names = options["yAxis"]["data"]
+        for k, one in enumerate(series):
+            for shown, value in zip(names, one["data"], strict=True):
+                ledger.number(place, f"{name}: {shown}", f"{value:.6f}", truth.kernels[label(shown)][k])
+    elif name == "Contributions of kernels to one row":
+        rows = truth.test if len(truth.test) else truth.train
+        values = dict(zip(options["yAxis"]["data"], [one["value"] for one in data[0]], strict=True))
+        decision = truth.model.decision_function if truth.classifier else truth.model.predict
+        own = np.ravel(np.asarray(decision(truth.rows(rows[:1]))))[0]
+        ledger.number(place, name, f"{values['sum']:.4f}", own)
+        parts = np.asarray(truth.model.kernel_contributions(truth.rows(rows[:1])))[0]
+        parts = parts if parts.ndim == 1 else parts[:, 0]
+        own = dict(zip(map(str, truth.model.layer_kernel_names_[-1]), parts, strict=True))
+        for shown, value in values.items():
+            if label(shown) in own:
+                ledger.number(place, f"{name}: {shown}", f"{value:.6f}", own[label(shown)])
+    elif name in ("Receiver operating characteristic", "Precision against recall"):
+        ranked = truth.decision.reshape(len(truth.test), -1)
+        names = [str(one) for one in truth.model.classes_][-ranked.shape[1] :]
+        score = metrics.roc_auc_score if name.startswith("Receiver") else metrics.average_precision_score
+        for one in series:
+            shown = re.fullmatch(r"(.*) \((\S+)\)", one["name"])
+            if shown:
+                k = names.index(shown[1])
+                has = truth.truth.astype(str) == names[k]
+                ledger.number(place, one["name"], shown[2], score(has, ranked[:, k]))
+    elif name in ("True against predicted.", "Residuals against predicted."):
+        own = truth.truth if name.startswith("True") else truth.truth - truth.prediction
+        # of page rows, which have four digits
+        for (x, y), p, t in zip(data[0], truth.prediction, own, strict=True):
+            ledger.number(place, name, f"{x:.4f}", p)
+            ledger.number(place, name, f"{y:.4f}", t)
+    elif name == "Calibration of probabilities":
+        for of, one in found["calibration"]["details"].items():
+            k = [str(c) for c in truth.model.classes_].index(of)
+            shares = truth.probability[:, k]
+            n = max(1, min(10, len(shares) // 10))
+            own = kw.inspection.calibration(truth.truth == truth.model.classes_[k], shares, n_bins=n)
+            for part in ("predicted", "observed", "low", "high", "counts"):
+                for shown, value in zip(one[part], getattr(own, part), strict=True):
+                    ledger.number(place, f"{name}, {of}, {part}", shown, value)
+            shown = next(o["name"] for o in series if o["name"].startswith(f"{of} (Brier"))
+            ledger.number(place, f"{name}, {of}", re.search(r"Brier (\S+)\)", shown)[1], own.brier)
+    elif name.startswith("Kernel weights as bars"):
+        own = truth.stability
+        shown = found["stability"]["details"]
+        for k, one in enumerate(shown["names"]):
+            m = list(map(str, own.names)).index(one)
+            for part, values in (("weights", own.weights), ("low", own.low), ("high", own.high)):
+                for cell, value in zip(shown[part][k], np.atleast_1d(values[m]), strict=True):
+                    ledger.number(place, f"stability of {one}, {part}", cell, value)
+    elif " at every iteration" in name or name.startswith("Contributions of kernels to all"):
+        pass  # histories of the solver, and the same contributions as colours
+    else:
+        ledger.note(place, "a chart without a rule", name, "")
+
+
+def check_compare(ledger, page, runs, truths):
+    """The page Compare of two runs."""
+    place = "compare"
+    heads, rows = page["tables"]["Scores of the runs"]
+    for name, *cells in rows:
+        head, _, where = name.partition(", ")
+        for cell, truth in zip(cells, truths, strict=True):
+            if where in ("held out", "nested"):
+                own = truth.held if where == "held out" else truth.nested
+                if cell != "–":
+                    ledger.score(place, name, cell, own[head])
+            elif "the score that chose" in name:
+                ledger.number(place, name, cell, truth.chosen[1])
+            elif name.startswith("kernels"):
+                ledger.number(place, name, cell, len(truth.kernels))
+    for row in page["tables"].get("Paired tests of runs", ([], []))[1]:
+        one, two = truths
+        if "held-out rows" in row[1]:
+            compare = kw.inspection.compare_classes if one.classifier else kw.inspection.compare_numbers
+            own = compare(one.truth, one.prediction, two.prediction)
+        else:
+            folds = [
+                [v[t.model.best_index_] for k, v in t.model.cv_results_.items() if re.match(r"split\d+_test", k)]
+                for t in truths
+            ]
+            own = kw.inspection.compare_folds(*folds, 1 / (len(folds[0]) - 1))
+        low, _, high = row[3].partition(" to ")
+        for shown, value in zip((row[2], low, high), (own.difference, own.low, own.high), strict=True):
+            ledger.number(place, f"{row[0]}, {row[1]}", shown, value)
+        ledger.number(place, f"{row[0]}, p", row[4], own.p_value)

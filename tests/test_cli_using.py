@@ -40,7 +40,7 @@ def test_new_tables_are_joined_as_those_of_the_run(two_tables, tmp_path, capsys)
     ]
     assert main([*fit, "--drop", "held", "--missing", "drop", *FAST]) == 0
     held = pd.read_csv(run / "predictions.csv")
-    assert list(held) == ["row", "patient", "prediction", "low", "high", "truth"]
+    assert list(held) == ["patient", "row", "prediction", "low", "high", "truth"]
     whole = pd.merge(pd.read_csv(body), pd.read_parquet(serum), on="patient", suffixes=(".body", ".serum"))
     whole = whole.set_index("patient").rename(
         columns={"weight.body": "body.weight", "weight.serum": "serum.weight"}

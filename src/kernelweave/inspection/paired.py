@@ -344,7 +344,7 @@ def _against(held: HeldOut, guesses: Mapping[str, Labels], name: str, title: str
         held,
         values,
         f"{score} of other predictions of the same held-out rows, and paired tests of the model against them.",
-        details={"tests": plain({other: asdict(test) for other, test in tests.items()})},
+        details={"score": score, "tests": plain({other: asdict(test) for other, test in tests.items()})},
         tables=(Table(name, title, heads, plain(rows), note, formats),),
     )
     text = (
