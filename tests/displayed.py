@@ -81,7 +81,12 @@ def targets(folder, data, seed):
 def path(folder, data, seed):
     """A path with the rule of one standard error."""
     _diabetes(seed + 50).to_csv(folder / "patients.csv", index=False)
-    return ["patients.csv"], {"target": "target", "method": "rls2", "kernels": "linear-features", "rule": "1se"}
+    return ["patients.csv"], {
+        "target": "target",
+        "method": "rls2",
+        "kernels": "linear-features",
+        "rule": "1se",
+    }
 
 
 def precomputed(folder, data, seed):
@@ -278,8 +283,12 @@ class Truth:
     def held(self):
         """Scores of held-out rows by scikit-learn, with the intervals of the library."""
         if self.several:
-            found = [self._numbers(self.truth[:, k], self.prediction[:, k]) for k in range(self.truth.shape[1])]
-            return {name: (float(np.mean([one[name] for one in found])), math.nan, math.nan) for name in found[0]}
+            found = [
+                self._numbers(self.truth[:, k], self.prediction[:, k]) for k in range(self.truth.shape[1])
+            ]
+            return {
+                name: (float(np.mean([one[name] for one in found])), math.nan, math.nan) for name in found[0]
+            }
         made = self._scores(self.truth, self.prediction, self.decision, self.probability)
         ends = self.intervals(self.prediction, self.decision, self.probability)
         return {name: (value, *_triple(ends[name])[1:]) for name, value in made.items()}
@@ -413,7 +422,9 @@ class Truth:
         if name == "calibration":
             of = label.removeprefix("Brier score of ")
             k = [str(one) for one in self.model.classes_].index(of)
-            return metrics.brier_score_loss(self.truth == self.model.classes_[k], self.probability[:, k]), *none
+            return metrics.brier_score_loss(
+                self.truth == self.model.classes_[k], self.probability[:, k]
+            ), *none
         if name == "stability":
             found = self.stability
             k = list(found.views).index(label)
@@ -508,7 +519,7 @@ def tables_of_html(page):
         rows = re.findall(r"<tr>(.*?)</tr>", inside, re.DOTALL)
         cells = [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.DOTALL) for row in rows]
         found[html.unescape(label)] = [
-            [html.unescape(cell) for cell in row if "class=\"bar\"" not in cell] for row in cells
+            [html.unescape(cell) for cell in row if 'class="bar"' not in cell] for row in cells
         ]
     return found
 
@@ -538,7 +549,13 @@ def check_report(ledger, page, found, truth):
         own = (truth.nested if "nested" in where else truth.held)[name]
         ledger.score(place, label, f"{shown} ({ends})" if ends else shown, own)
     model = truth.model
-    heads = {"objective": "objective_", "gap": "gap_", "relative gap": "rel_gap_", "alpha": "alpha_", "C": "C_"}
+    heads = {
+        "objective": "objective_",
+        "gap": "gap_",
+        "relative gap": "rel_gap_",
+        "alpha": "alpha_",
+        "C": "C_",
+    }
     for head, cell in re.findall(r'<tr><td>([^<]*)</td><td class="number">([^<]*)</td></tr>', page):
         if head in heads and hasattr(model, heads[head]):
             ledger.number(place, head, cell, getattr(model, heads[head]))
@@ -559,7 +576,9 @@ def check_terminal(ledger, said, found, truth):
         for part, value in zip(("value", "low", "high"), truth.nested[name], strict=True):
             ledger.number(place, f"{name}, nested", one.get(part), value)
     if truth.nested:
-        ledger.same(place, "scores_out_of_fold", sorted(said.get("scores_out_of_fold") or {}), sorted(truth.nested))
+        ledger.same(
+            place, "scores_out_of_fold", sorted(said.get("scores_out_of_fold") or {}), sorted(truth.nested)
+        )
     for one in said["sources"]:
         ledger.number(place, f"weight of {one['name']}", one["weight"], truth.views[one["name"]])
     ledger.same(place, "sources", [one["name"] for one in said["sources"]], list(truth.views))
@@ -578,7 +597,7 @@ def check_terminal(ledger, said, found, truth):
     messages = {one.strip() for one in said["messages"]}
     doubts = {"row names", "giveaways"}
     for name, own in found.items():
-        if name == "kernels" and "answer" in found or name in doubts:
+        if (name == "kernels" and "answer" in found) or name in doubts:
             continue
         for sentence in own["sentences"]:
             ledger.same(place, sentence["text"], sentence["text"] in messages, True)
@@ -623,7 +642,9 @@ def check_predictions(ledger, place, frame, truth, names=None):
                 ledger.same(place, name, str(shown), str(value))
             else:
                 # pages have four digits
-                ledger.number(place, name, shown if place in ("file", "new") else f"{float(shown):.4g}", value)
+                ledger.number(
+                    place, name, shown if place in ("file", "new") else f"{float(shown):.4g}", value
+                )
     if names is not None:
         ledger.same(place, "first column", list(map(str, frame.iloc[:, 0])), list(map(str, names)))
 
@@ -743,7 +764,9 @@ def _check_page_table(ledger, name, heads, rows, found, truth, label):
         results = truth.model.cv_results_
         values = results["alpha"] if heads[0] == "alpha" else 1.0 / results["alpha"]
         for k, row in enumerate(rows):
-            for cell, own in zip(row, (values, results["test_score"], results["std_error_test_score"]), strict=False):
+            for cell, own in zip(
+                row, (values, results["test_score"], results["std_error_test_score"]), strict=False
+            ):
                 ledger.number(place, f"{name}, row {k}", cell, own[k])
         chosen = [k for k, row in enumerate(rows) if row[3] == "chosen"]
         ledger.same(place, f"{name}, chosen", chosen, [int(truth.model.best_index_)])
@@ -762,7 +785,9 @@ def _check_page_table(ledger, name, heads, rows, found, truth, label):
                 ledger.number(place, f"{name}, {row[0]}", cell, count)
     elif name == "Held-out rows by class":
         for row in rows:
-            recall, precision = (truth.values_of("classes", f"{k} of {row[0]}", None) for k in ("recall", "precision"))
+            recall, precision = (
+                truth.values_of("classes", f"{k} of {row[0]}", None) for k in ("recall", "precision")
+            )
             for cell, own in zip([*row[2:5], *row[6:9]], [*recall, *precision], strict=True):
                 ledger.number(place, f"{name}: {row[0]}", cell, own)
     elif name == "Numbers of the sentences":
@@ -860,7 +885,7 @@ def _check_chart(ledger, name, options, found, truth, label):
 def check_compare(ledger, page, runs, truths):
     """The page Compare of two runs."""
     place = "compare"
-    heads, rows = page["tables"]["Scores of the runs"]
+    _, rows = page["tables"]["Scores of the runs"]
     for name, *cells in rows:
         head, _, where = name.partition(", ")
         for cell, truth in zip(cells, truths, strict=True):
@@ -879,7 +904,11 @@ def check_compare(ledger, page, runs, truths):
             own = compare(one.truth, one.prediction, two.prediction)
         else:
             folds = [
-                [v[t.model.best_index_] for k, v in t.model.cv_results_.items() if re.match(r"split\d+_test", k)]
+                [
+                    v[t.model.best_index_]
+                    for k, v in t.model.cv_results_.items()
+                    if re.match(r"split\d+_test", k)
+                ]
                 for t in truths
             ]
             own = kw.inspection.compare_folds(*folds, 1 / (len(folds[0]) - 1))

@@ -4,12 +4,9 @@ One run of each kind; more of them, with other seeds and rows, at night. The tru
 the public interface and scikit-learn alone (`displayed.py`).
 """
 
-import asyncio
 import contextlib
-import html
 import io
 import json
-import re
 
 import pandas as pd
 import pytest
@@ -100,7 +97,9 @@ def on_the_command_line(ledger, kind, folder, files, spec):
         own = Everything(truth, truth.train).held[name][0]
         ledger.number("new", f"{name} of rows in the fit", one["value"], own)
     if kind == "evidence":
-        command("evidence", "run", *files, "--divisions", truth.few, "--halves", truth.few, "--what", *COMPUTED)
+        command(
+            "evidence", "run", *files, "--divisions", truth.few, "--halves", truth.few, "--what", *COMPUTED
+        )
         found = json.loads((run / "evidence.json").read_text())
         check_findings(ledger, "evidence", found, truth)
         check_report(ledger, (run / "report.html").read_text("utf8"), found, truth)
@@ -115,7 +114,10 @@ def in_the_studio(ledger, kind, folder, files, spec, truth):
     further = FURTHER.get(kind)
     places = {"gram": "kernels", "view": "sparse"}
     key = spec.get("key", "")
-    data = {"tables": [first, *([] if further else rest)], "key": key if len(files) > 1 and not further else ""}
+    data = {
+        "tables": [first, *([] if further else rest)],
+        "key": key if len(files) > 1 and not further else "",
+    }
     data |= {places[further]: rest} if further else {}
     ids = [run_here(studio, RunRequest(data=Data(**data), spec=spec))]
     other = {**spec, "method": "uniform", "kernels": spec.get("kernels", "default"), "nested": 0}
@@ -180,6 +182,26 @@ def test_displayed_numbers_are_those_computed_again(kind, tmp_path, data_dir):
     places = ["json", "terminal", "report", "file", "new"]
     places += [] if kind in ON_THE_COMMAND_LINE else ["understand", "compare", "predict"]
     assert min(ledger.counts[place] for place in places) > 5
+
+
+def test_differences_are_found():
+    """By more than half a unit of the last digit that is shown, in texts with intervals, too."""
+    ledger = Ledger()
+    for shown, value in (
+        *(("0.97", 36 / 37), ("97 %", 36 / 37), ("1.2e-05", 1.24e-5), ("3 of 4", 0.75), ("152", 152.4)),
+        *(("–", None), ("1\u202f234", 1234), (0.5, 0.5)),
+    ):
+        ledger.number("a", "same", shown, value)
+    assert not ledger.problems
+    for shown, value in (
+        *(("0.98", 36 / 37), ("96 %", 36 / 37), ("1.2e-05", 1.3e-5), ("2 of 4", 0.75), ("152", 152.6)),
+        *(("–", 1.0), ("0.97", None), (0.5, 0.50001), ("word", 1.0)),
+    ):
+        ledger.number("a", "other", shown, value)
+    ledger.score("a", "score", "0.97 (95 % interval 0.86 to 1.00)", (0.97, 0.84, 1.0))
+    ledger.same("a", "text", "one", "two")
+    assert len(ledger.problems) == 11
+    assert ledger.counts["a"] == 21
 
 
 @pytest.mark.nightly

@@ -310,7 +310,7 @@ def held_gain(before: Sequence[HeldOut], after: Sequence[HeldOut], level: float)
     """What the headline score of rows gains from predictions to others, with an interval as in `held_intervals`.
 
     Predictions of the same row depend on each other, so that the influences are those of the rows on the difference. Of
-    classes half a row is added to each of the four kinds, as in `compare_classes`: few rows may differ.
+    classes half a row is added to each of the four kinds of rows (Agresti and Min 2005): few rows may differ.
     """
     name = headline(after[0].scores)
     if after[0].several or len(after[0].truth) < 2:

@@ -235,7 +235,9 @@ def prepare(data: Joined, spec: Spec) -> Prepared:
         kept = table.index.to_numpy()
         X = Tables(X, views, {name: rows[kept] for name, rows in data.further.items()})
     by_kernels = next((one.column for one in data.grams.values() if one.column), "")
-    named = spec.key or data.names or by_kernels or column_of_names(table, {*targets, *needed_columns(spec, [])})
+    named = (
+        spec.key or data.names or by_kernels or column_of_names(table, {*targets, *needed_columns(spec, [])})
+    )
     held, division = read_division(table[spec.holdout], spec.holdout_values) if spec.holdout else (None, None)
     return Prepared(
         X=X,
