@@ -177,6 +177,22 @@ def test_what_was_there_stays(done, tmp_path):
 
 
 @pytest.mark.usefixtures("undrawn")
+def test_scores_of_nested_folds_stay(wine, tmp_path, capsys):
+    """Rows that models of outer folds predicted are not forgotten by `evidence`, which has not these models."""
+    out = tmp_path / "run"
+    given = ["--target", "target", "--test-size", "0", "--nested", "3", "--alphas", "4", "--cv", "3"]
+    assert main(["fit", str(wine), *given, "--kernels", "linear", "--out", str(out), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    before = json.loads((out / "evidence.json").read_text())
+    own = before["nested"]["values"]["accuracy"]
+    assert said["scores_out_of_fold"]["accuracy"]["value"] == own["value"]
+    assert main(["evidence", str(out), str(wine), "--what", "stability", "--halves", "2"]) == 0
+    assert "no score of rows" not in capsys.readouterr().out
+    after = json.loads((out / "evidence.json").read_text())
+    assert after["nested"] == before["nested"]
+    assert after["rows"] == before["rows"]
+
+
 def test_a_new_run_takes_the_evidence_of_an_earlier_one_away(done, tmp_path):
     table, run, _ = done
     again = tmp_path / "run"

@@ -40,7 +40,7 @@ def test_new_tables_are_joined_as_those_of_the_run(two_tables, tmp_path, capsys)
     ]
     assert main([*fit, "--drop", "held", "--missing", "drop", *FAST]) == 0
     held = pd.read_csv(run / "predictions.csv")
-    assert list(held) == ["row", "patient", "prediction", "low", "high", "truth"]
+    assert list(held) == ["patient", "row", "prediction", "low", "high", "truth"]
     whole = pd.merge(pd.read_csv(body), pd.read_parquet(serum), on="patient", suffixes=(".body", ".serum"))
     whole = whole.set_index("patient").rename(
         columns={"weight.body": "body.weight", "weight.serum": "serum.weight"}
@@ -165,3 +165,9 @@ def test_rows_that_equal_each_other_are_known_by_their_file(diabetes, tmp_path, 
         capsys.readouterr()
         assert main(["evaluate", str(run), str(tmp_path / "again.csv"), "--target", "target"]) == 0
         assert ("All 120 rows were in the fit" in " ".join(capsys.readouterr().out.split())) == known
+    assert main([*fit, "--overwrite", "--method", "uniform", "--kernels", "linear"]) == 0
+    frame.to_csv(tmp_path / "again.csv", index=False)
+    capsys.readouterr()
+    assert main(["evaluate", str(run), str(tmp_path / "again.csv"), "--target", "target"]) == 0
+    # the run has held out a fifth of them
+    assert "96 of these 120 rows were in the fit" in " ".join(capsys.readouterr().out.split())

@@ -45,13 +45,41 @@ def test_mcnemar_counts_rows_on_which_models_differ(rng):
     by_hand = min(1.0, 2 * stats.binom.cdf(min(b, c), b + c, 0.5))
     assert found.p_value == pytest.approx(by_hand)
     assert found.low < found.difference == pytest.approx((b - c) / 60)
-    assert inspection.compare_classes(y, one, one).p_value == 1.0
-    # Agresti and Min: half a row more in each of the four cells
-    z, centre = stats.norm.ppf(0.975), (b - c) / 62
-    half = z * np.sqrt((b + c + 1) / 62 - centre**2) / np.sqrt(62)
-    assert (found.low, found.high) == pytest.approx((centre - half, centre + half))
+    # Fay and Lumbard: products of draws by the levels of Clopper and Pearson; measured: 0.0005
+    t, d = (
+        rng.beta(b, c + 1, 400_000),
+        rng.beta([[b + c], [b + c + 1]], [[60 - b - c + 1], [60 - b - c]], (2, 400_000)),
+    )
+    low = np.quantile(np.where(t > 0.5, (2 * t - 1) * d[0], (2 * t - 1) * d[1]), 0.025)
+    assert found.low == pytest.approx(low, abs=0.003)
     back = inspection.compare_classes(y, two, one)
     assert (back.difference, back.p_value) == (-found.difference, found.p_value)
+    assert (back.low, back.high) == (-found.high, -found.low)
+    # models that never differ: the largest fraction of rows on which they may
+    same = inspection.compare_classes(y, one, one)
+    assert same.p_value == 1.0
+    assert (same.low, same.high) == pytest.approx(np.array([-1, 1]) * (1 - 0.025 ** (1 / 60)), rel=1e-3)
+
+
+def test_mcnemar_and_its_interval_agree():
+    """At 16 rows, of which 5 differ in one direction, an interval by another method would be above 0."""
+    decided = set()
+    for n, first, second in [
+        (16, 5, 0),
+        (16, 6, 0),
+        (16, 16, 0),
+        (40, 9, 2),
+        (40, 10, 2),
+        (40, 2, 10),
+        (9, 0, 0),
+    ]:
+        y, one, two = np.ones(n), np.ones(n), np.ones(n)
+        two[:first], one[first : first + second] = 0, 0
+        found = inspection.compare_classes(y, one, two)
+        assert (found.p_value < 0.05) == (found.low > 0 or found.high < 0), (n, first, second)
+        assert found.low <= found.difference <= found.high
+        decided.add(found.p_value < 0.05)
+    assert decided == {True, False}
 
 
 def test_signs_of_few_rows_are_all_tried():

@@ -16,7 +16,7 @@ from kernelweave_app.cli.app import run
 from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.preparing import prepare
 from kernelweave_app.runs.recommending import recommend
-from kernelweave_app.runs.row_names import find_row_names, left_out, why_names
+from kernelweave_app.runs.row_names import column_of_names, find_row_names, left_out, why_names
 from kernelweave_app.runs.spec import Spec
 
 #: What runs draw is looked at in other files.
@@ -145,3 +145,25 @@ def test_kernels_of_your_own_read_them_all(table):
     # a plain fit keeps identifiers where there is nothing else
     alone = Joined(table[["patient", "y"]], {}, {}, {})
     assert list(prepare(alone, Spec(target="y")).row_names_read) == ["patient"]
+
+
+def test_names_of_rows_are_the_first_column_of_predictions(table, tmp_path, monkeypatch, capsys):
+    """Without a word about them: of held-out rows and of new ones, few as they may be."""
+    assert column_of_names(table, ["y"]) == "SampleID"
+    assert column_of_names(table[["visit", "patient", "a"]], []) == "patient"
+    assert column_of_names(table[["patient", "a"]], ["patient"]) == ""
+    assert column_of_names(pd.DataFrame({"x": range(N)}), []) == ""
+    monkeypatch.chdir(tmp_path)
+    table.to_csv("t.csv", index=False)
+    assert (
+        run(["fit", "t.csv", "--target", "y", "--out", "run", "--alphas", "3", "--cv", "2", "--budget", "0"])
+        == 0
+    )
+    held = pd.read_csv("run/predictions.csv")
+    assert list(held.columns[:3]) == ["SampleID", "row", "prediction"]
+    assert (held["SampleID"].to_numpy() == table["SampleID"].to_numpy()[held["row"]]).all()
+    table.drop(columns="y").iloc[[7, 3]].to_csv("new.csv", index=False)
+    assert run(["predict", "run", "new.csv", "--out", "p.csv"]) == 0
+    found = pd.read_csv("p.csv")
+    assert found.columns[0] == "SampleID"
+    assert found["SampleID"].tolist() == table["SampleID"].iloc[[7, 3]].tolist()

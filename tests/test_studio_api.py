@@ -553,7 +553,7 @@ def test_a_model_of_joined_tables_predicts_others(served, rng):
     new = [upload("new_cb.csv", ["age2", "v"]), upload("new_ca.csv", ["age", "u"])]
     found = post(served, f"/api/runs/{run}/predict", {"data": {"tables": new, "key": "who"}})
     assert found["stands_for"] == {"ca": "new_ca", "cb": "new_cb"}
-    assert found["columns"][:3] == ["row", "who", "prediction"]
+    assert found["columns"][:3] == ["who", "row", "prediction"]
     assert [row[:3] for row in found["rows"]] == [row[:3] for row in first["rows"]]
     assert "tables.json" in {file["name"] for file in get(served, f"/api/runs/{run}/files")}
     one = served.client.post(f"/api/runs/{run}/predict", json={"data": {"tables": new[:1]}})

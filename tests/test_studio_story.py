@@ -300,11 +300,19 @@ def test_sources_that_were_tested_have_words_and_intervals():
     row = ["rna", 0.9, 0.05, 0.02, 0.08, 0.01, 0.02, "yes"]
     one = {
         "name": "omission", "title": "", "values": values, "sentences": [], "rows": 100,
+        "details": {"name of score": "concordance"},
         "tables": [{"name": "o", "title": "", "heads": columns, "rows": [row]}],
     }  # fmt: skip
-    rows, about = sources_of({"omission": one, "rows": {"details": {"task": "classification"}}})
+    rows, about = sources_of({"omission": one})
     assert [(row.name, row.low, row.high, row.answer) for row in rows] == [("rna", 0.02, 0.08, "yes")]
-    assert "Loss of accuracy" in about
+    assert "Loss of concordance" in about
+
+
+def test_without_held_out_rows_the_story_begins_with_nested_folds():
+    tree = {"values": {}, "title": "", "name": "nested", "tables": [], "rows": 80}
+    said = {"topic": "score", "text": "In nested folds accuracy is 0.97.", "numbers": []}
+    assert verdict({"nested": {**tree, "sentences": [said]}}, "target") == said["text"]
+    assert verdict({}, "target").endswith("no rows were held out.")
 
 
 @needs_core

@@ -46,6 +46,7 @@ from kernelweave.inspection.scores import (
     held_intervals,
     of_held,
     share_interval,
+    usual_score,
 )
 
 __all__ = ["Calibration", "LearningCurve", "calibration", "learning_curve"]
@@ -359,7 +360,7 @@ def _learning_curve(basis: Basis) -> Finding:
         cv=basis.inner(),
         **basis.how,
     )
-    score = "accuracy" if is_classifier(basis.estimator) else "R^2"
+    score = usual_score(basis.estimator, np.ndim(basis.training.y) == 2)
     n, labels = len(basis.training), [f"{size} rows" for size in found.sizes]
     parts = {"sizes": found.sizes, "mean": found.score, "low": found.low, "high": found.high}
     columns = dict(zip(("training rows", score, "low", "high"), parts.values(), strict=True))

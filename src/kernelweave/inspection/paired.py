@@ -8,7 +8,7 @@ from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy import optimize, stats
 
 from kernelweave._checks import Floats, InputError, Targets
 from kernelweave._parameters import Positive, checked, renamed
@@ -37,6 +37,8 @@ __all__ = ["PairedTest", "adjust_p_values", "compare_classes", "compare_folds", 
 
 #: Sign changes of a test of errors: more only make p-values finer.
 N_SIGNS = 9999
+#: Levels at which limits of fractions are multiplied, and what stands for no rows.
+N_LEVELS, TINY = 1000, 1e-9
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,8 @@ def compare_classes(y_true: Entries, first: Entries, second: Entries, *, level: 
     y_true, first, second : array-like of shape (n_rows,)
         True classes, and those that the two models predict.
     level : float, default=0.95
-        Of the interval of the difference in accuracy: Wald's, with half a row added to each of the four kinds of rows.
+        Of the interval of the difference in accuracy, that of Fay and Lumbard: it contains 0 where the p-value is not
+        below ``1 - level``.
 
     Returns
     -------
@@ -97,8 +100,8 @@ def compare_classes(y_true: Entries, first: Entries, second: Entries, *, level: 
     References
     ----------
     Q. McNemar, Note on the sampling error of the difference between correlated proportions or percentages,
-    Psychometrika 12 (1947); A. Agresti and Y. Min, Simple improved confidence intervals for comparing matched
-    proportions, Statistics in Medicine 24 (2005).
+    Psychometrika 12 (1947); M. P. Fay and K. Lumbard, Confidence intervals for difference in proportions for matched
+    pairs compatible with exact McNemar's or sign tests, Statistics in Medicine 40 (2021).
 
     Examples
     --------
@@ -112,19 +115,40 @@ def compare_classes(y_true: Entries, first: Entries, second: Entries, *, level: 
     only_first, only_second = int((right & ~also).sum()), int((~right & also).sum())
     n, odd = len(truth), only_first + only_second
     p_value = float(stats.binomtest(only_first, odd, 0.5).pvalue) if odd else 1.0
-    b, c, m = only_first + 0.5, only_second + 0.5, n + 2
-    centre = (b - c) / m
-    half = stats.norm.ppf(0.5 + level / 2) * np.sqrt(b + c - (b - c) ** 2 / m) / m
+    tail = (1.0 - level) / 2
     return PairedTest(
         "McNemar's exact test",
         "both models predict classes of the same held-out rows",
         (only_first - only_second) / n,
-        float(max(-1.0, centre - half)),
-        float(min(1.0, centre + half)),
+        _lower_end(only_first, odd, n, tail),
+        -_lower_end(only_second, odd, n, tail),
         p_value,
         n,
         {"only the first is right": only_first, "only the second is right": only_second},
     )
+
+
+def _lower_end(one: int, odd: int, n: int, tail: float) -> float:
+    """The lower end of an interval of ``(2 t - 1) d``: t of the `odd` rows are right by one model, d of n rows are odd.
+
+    The lower limits of Clopper and Pearson for t, and the limit for d that moves the product down, by their levels are
+    beta distributions; the end is the quantile of the product of independent draws.
+    """
+    # a parameter of 0 is all mass at an end
+    share = stats.beta(max(one, TINY), odd - one + 1)
+    few, many = stats.beta(max(odd, TINY), n - odd + 1), stats.beta(odd + 1, max(n - odd, TINY))
+    t = share.ppf((np.arange(N_LEVELS) + 0.5) / N_LEVELS)
+    below, slopes = float(share.cdf(0.5)), 2.0 * t - 1.0
+
+    def excess(end: float) -> float:
+        """The probability of products up to `end`, less `tail`."""
+        if end < 0.0:
+            return float(many.sf(end / slopes[slopes < 0.0]).sum() / N_LEVELS - tail)
+        return below + float(few.cdf(end / slopes[slopes > 0.0]).sum() / N_LEVELS) - tail
+
+    ends = (-1.0, -TINY) if below >= tail else (TINY, 1.0)
+    # what the levels leave out
+    return float(optimize.brentq(excess, *ends)) if excess(ends[0]) < 0.0 < excess(ends[1]) else 0.0
 
 
 @renamed(seed="random_state")
@@ -344,7 +368,7 @@ def _against(held: HeldOut, guesses: Mapping[str, Labels], name: str, title: str
         held,
         values,
         f"{score} of other predictions of the same held-out rows, and paired tests of the model against them.",
-        details={"tests": plain({other: asdict(test) for other, test in tests.items()})},
+        details={"score": score, "tests": plain({other: asdict(test) for other, test in tests.items()})},
         tables=(Table(name, title, heads, plain(rows), note, formats),),
     )
     text = (

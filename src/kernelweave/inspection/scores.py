@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
+from sklearn.base import is_classifier
 
 from kernelweave._checks import InputError
 from kernelweave._drawing import score_form, score_text
@@ -272,6 +273,13 @@ def _predicted(rows: Rows, estimator: Any, fold: Any) -> HeldOut:
     return rows.held(rows.fit(estimator, fold[0]), fold)
 
 
+def usual_score(estimator: Any, several: object) -> str:
+    """The name of the score that an estimator of one target or of several gives."""
+    if not is_classifier(estimator):
+        return "R^2"
+    return "subset accuracy" if several else "accuracy"
+
+
 def headline(names: Iterable[str]) -> str:
     """The score that scikit-learn's `score` would give, among others."""
     return next(name for name in ("accuracy", "subset accuracy", "R^2") if name in names)
@@ -302,7 +310,7 @@ def held_gain(before: Sequence[HeldOut], after: Sequence[HeldOut], level: float)
     """What the headline score of rows gains from predictions to others, with an interval as in `held_intervals`.
 
     Predictions of the same row depend on each other, so that the influences are those of the rows on the difference. Of
-    classes half a row is added to each of the four kinds, as in `compare_classes`: few rows may differ.
+    classes half a row is added to each of the four kinds of rows (Agresti and Min 2005): few rows may differ.
     """
     name = headline(after[0].scores)
     if after[0].several or len(after[0].truth) < 2:
@@ -703,4 +711,29 @@ def _nested(basis: Basis) -> Finding | None:
         {"name": name},
         **ends(name),
         k=("details", "folds"),
+    )
+
+
+@finding("reported", title="Which score to report", needs=("held", "nested"))
+def _reported(basis: Basis) -> Finding | None:
+    if not basis.nested or len(basis.held.truth) < 2:
+        return None
+    made = Finding(
+        {
+            "nested": Interval(max(len(one.truth) for one in basis.nested)),
+            "held out": Interval(len(basis.held.truth)),
+        },
+        "Rows behind the scores that are estimates for new rows.",
+        form="d",
+    )
+    chose = ""
+    if getattr(basis.model, "cv_results_", None) is not None:
+        chose = " The score over folds is neither: it has chosen."
+    return made.says(
+        "score",
+        "In a paper, report the score of nested cross-validation with its interval: it is that of the whole procedure, "
+        "on {n:d} rows. The score of the {m:d} held-out rows is that of this one model, for rows that were set "
+        f"apart beforehand.{chose}",
+        n=at("nested"),
+        m=at("held out"),
     )

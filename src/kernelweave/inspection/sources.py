@@ -34,6 +34,7 @@ from kernelweave.inspection.arguments import (
     Scoring,
     Seed,
     Targets,
+    target_names,
 )
 from kernelweave.inspection.paired import adjust_p_values, compare_folds
 from kernelweave.inspection.permutation import permutation_p_value
@@ -54,7 +55,7 @@ from kernelweave.inspection.registry import (
     intervals_of,
     named,
 )
-from kernelweave.inspection.scores import OF_95, middle
+from kernelweave.inspection.scores import OF_95, middle, usual_score
 from kernelweave.inspection.weights import view_weights, views_of
 
 if TYPE_CHECKING:
@@ -470,6 +471,7 @@ def _losses(
     title: str,
     answers: Sequence[str],
     rows: int,
+    score: str,
 ) -> Finding:
     """The losses as a finding with a table, whose `first` columns are given by their heads."""
     columns = {
@@ -490,7 +492,12 @@ def _losses(
         sampled,
         LEVEL,
         rows=rows,
-        details={"score": found.score, "interrupted": found.interrupted, "adjusted": adjusted},
+        details={
+            "score": found.score,
+            "name of score": score,
+            "interrupted": found.interrupted,
+            "adjusted": adjusted,
+        },
         tables=(Table.of("omission" if refitted else "sources", title, columns, meaning, formats),),
     )
 
@@ -513,9 +520,7 @@ SO = {
 
 def _usual_score(model: Any) -> str:
     """The name of the score of a model."""
-    if isinstance(model, MKLSurvival):
-        return "concordance"
-    return "accuracy" if is_classifier(model) else "R^2"
+    return "concordance" if isinstance(model, MKLSurvival) else usual_score(model, target_names(model))
 
 
 @finding(
@@ -550,7 +555,7 @@ def _sources(basis: Basis) -> Finding:
     title, n = "Sources exchanged between held-out rows", len(held)
     answers = answers_of(found, CERTAIN / n)
     m, first = found.n_permutations, {"source": found.names}
-    made = _losses(found, meaning, m, "permutations of the rows", first, title, answers, n)
+    made = _losses(found, meaning, m, "permutations of the rows", first, title, answers, n, score)
     details = {**made.details, "sources": len(found.names), "reach": found.reach}
     made = replace(made, details=details)
     for name, answer in list(zip(found.names, answers, strict=True))[:MOST_NAMED]:
@@ -608,7 +613,7 @@ def _omission(basis: Basis) -> Finding:
     )
     first = {"left out": found.names, "score": found.without}
     answers, title = answers_of(found), "Fits without each source"
-    made = _losses(found, meaning, n, "divisions of the rows", first, title, answers, len(basis.rows))
+    made = _losses(found, meaning, n, "divisions of the rows", first, title, answers, len(basis.rows), score)
     without = dict(zip(found.names, found.without.tolist(), strict=True))
     made = replace(
         made,

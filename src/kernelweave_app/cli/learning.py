@@ -194,6 +194,9 @@ def _report_fit(
         scores = {} if held is None else held_intervals(held)
     if isinstance(outer, HeldTimes):
         report(scores_out_of_fold=scores_of(outer.intervals, outer.scores))
+    elif "nested" in found:
+        own = found["nested"].values
+        report(scores_out_of_fold=scores_of(own, {name: one.value for name, one in own.items()}))
     sources = []
     if "answer" in found:
         of = found["answer"].details["sources"]
@@ -489,10 +492,11 @@ def evidence(
     prepared, train = asked.prepared, asked.train
     held = runs.writing.score_held(model, prepared, asked.test)
     # numbers of the model itself are computed again, what took time is kept
-    found = {
-        **runs.evidence.read_evidence(folder),
-        **runs.evidence.gather(model, spec, prepared, (train, asked.test), held),
-    }
+    known_before = runs.evidence.read_evidence(folder)
+    found = {**known_before, **runs.evidence.gather(model, spec, prepared, (train, asked.test), held)}
+    if known_before.keys() & {"nested", "out-of-fold times"}:
+        # models of outer folds were not kept, and these rows were scored by them
+        found["rows"] = known_before["rows"]
     n_training = int(found["rows"].values["training"].value)
     n_here = len(train) if prepared.weights is None else int((prepared.weights[train] > 0).sum())
     if n_training != n_here:

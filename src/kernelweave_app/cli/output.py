@@ -68,7 +68,7 @@ class Result(Part):
     n_held_out: int | None = None
     scores: dict[str, Score] | None = Field(None, description="Of rows that were not in the fit.")
     scores_out_of_fold: dict[str, Score] | None = Field(
-        None, description="Of training rows by models of the other folds, of survival."
+        None, description="Of training rows by models of the other folds: of nested folds, and of survival."
     )
     scores_in_fit: dict[str, Score] | None = Field(None, description="Of rows that were in the fit.")
     sources: list[Source] | None = Field(None, description="Largest weight first.")

@@ -135,7 +135,7 @@ def scores_apart(
     """Scores of predictions `found` for rows of a file, by a model whose file or folder of the run is `place`."""
     inside = rows_in_fit(model, X)
     if inside is None:
-        inside = np.full(len(found), learnt_from(place, table))
+        inside = _learnt_rows(place, table, found)
     y, frame = np.asarray(y), found.reset_index(drop=True)
 
     def scores(rows: NDArray[np.bool_]) -> tuple[dict[str, float], dict[str, str]]:
@@ -163,6 +163,17 @@ def scores_apart(
             if name in said
         }
     return ScoresApart(len(found), int(inside.sum()), others, scores(inside)[0], known, texts)
+
+
+def _learnt_rows(place: Path, table: str | Path, found: DataFrame) -> NDArray[np.bool_]:
+    """Rows of the table of a run that were not held out; all of a table that is none of the run are new."""
+    import pandas as pd
+
+    if not learnt_from(place, table):
+        return np.zeros(len(found), dtype=bool)
+    held = (place if place.is_dir() else place.parent) / "predictions.csv"
+    rows = pd.read_csv(held, usecols=["row"])["row"] if held.is_file() else []
+    return ~found["row"].isin(rows).to_numpy()
 
 
 def total_of(text: str) -> int | None:

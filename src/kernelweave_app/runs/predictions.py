@@ -94,8 +94,8 @@ def predictions(
     """A table of predictions, their intervals, decision values and standard deviations.
 
     Without `coverage` intervals are those of `COVERAGE`, where folds of the fit give them without further fits; `keys`,
-    a series, names the rows. Of survival risks, and the probabilities of no event until some `times`, with the
-    `strata` of the rows if the model has some.
+a series that names the rows, is the first column. Of survival risks, and the probabilities of no
+    event until some `times`, with the `strata` of the rows if the model has some.
     """
     import pandas as pd
 
@@ -106,7 +106,7 @@ def predictions(
     table = pd.DataFrame({"row": X.index})
     if keys is not None:
         taken = keys.name == "row" or str(keys.name).split(" ")[0] in MADE
-        table[f"key {keys.name}" if taken else keys.name] = keys.to_numpy()
+        table.insert(0, f"key {keys.name}" if taken else keys.name, keys.to_numpy())
     if is_survival(model):
         return table.assign(**survival_columns(model, X, times, strata))
     return table.assign(**predicted_columns(model, X, std=std, coverage=coverage))

@@ -26,7 +26,7 @@ from kernelweave_app.runs.columns import (
 from kernelweave_app.runs.division import Division, read_division
 from kernelweave_app.runs.further_views import Tables
 from kernelweave_app.runs.joining import Joined
-from kernelweave_app.runs.row_names import find_row_names, left_out
+from kernelweave_app.runs.row_names import column_of_names, find_row_names, left_out
 from kernelweave_app.runs.spec import SURVIVAL, Spec, plain_kernels
 from kernelweave_app.runs.survival import events_of, need_targets, read_times, said
 
@@ -52,7 +52,7 @@ class Prepared:
     n_dropped : int
         Rows left out because of missing values.
     keys : Series or None
-        Keys of the rows.
+        Names of the rows: the key, what files name them by, or a column that looks like names.
     names : tuple of str
         The targets if there are several.
     division : Division or None
@@ -242,6 +242,10 @@ def prepare(data: Joined, spec: Spec) -> Prepared:
         # rows were numbered when the table was read
         kept = table.index.to_numpy()
         X = Tables(X, views, {name: rows[kept] for name, rows in data.further.items()})
+    by_kernels = next((one.column for one in data.grams.values() if one.column), "")
+    named = (
+        spec.key or data.names or by_kernels or column_of_names(table, {*targets, *needed_columns(spec, [])})
+    )
     held, division = read_division(table[spec.holdout], spec.holdout_values) if spec.holdout else (None, None)
     return Prepared(
         X=X,
@@ -253,7 +257,7 @@ def prepare(data: Joined, spec: Spec) -> Prepared:
         held=held,
         views=views,
         n_dropped=n_rows - len(table),
-        keys=table[spec.key] if spec.key else None,
+        keys=table[named] if named else None,
         names=tuple(targets) if len(targets) > 1 and not spec.survival else (),
         division=division,
         plain=plain_kernels(spec.kernels),

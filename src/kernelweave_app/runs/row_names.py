@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
 from kernelweave._types import DataFrame, Series
@@ -62,6 +64,34 @@ def why_names(column: Series, name: str) -> str:
     if first in (0.0, 1.0) and values.max() == first + n - 1 and n_distinct == n:
         return "whole numbers that count the rows"
     return identifier(values, name, len(column))
+
+
+def column_of_names(table: DataFrame, others: Collection[str]) -> str:
+    """The column that names the rows in tables of predictions; empty for none.
+
+    Parameters
+    ----------
+    table : DataFrame
+    others : collection of str
+        Columns that are something else, such as the target.
+
+    Returns
+    -------
+    str
+        The first that is called like names of rows, else the first of texts that all differ.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> texts = [f"p{k}" for k in range(20)]
+    >>> column_of_names(pd.DataFrame({"a": range(20), "who": texts, "patient_id": texts, "y": texts}), ["y"])
+    'patient_id'
+    """
+    from pandas.api.types import is_numeric_dtype
+
+    found = [str(name) for name in find_row_names(table[[name for name in table if name not in others]])]
+    called = [name for name in found if is_called(name)]
+    return next(iter([*called, *(name for name in found if not is_numeric_dtype(table[name]))]), "")
 
 
 def left_out(column: Series, name: str) -> str:

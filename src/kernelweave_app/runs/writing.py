@@ -30,7 +30,7 @@ from kernelweave_app.runs.survival import TRUTH, strata_of
 #: Folders of the command `evidence`, in a run.
 FIGURES, TABLES = "evidence-figures", "evidence-tables"
 #: Files of `write_run` and `write_report`, the model first; predictions only if rows are held out, tables only if a
-#: key names the rows, grams only with precomputed kernels. What `evidence` adds belongs to a run as well.
+#: column names the rows, grams only with precomputed kernels. What `evidence` adds belongs to a run as well.
 FILES = (
     *("model.skops", "report.html", "predictions.csv", "spec.toml", "script.py"),
     *("evidence.json", LAYOUT, GRAMS, LINEAGE, FIGURES, TABLES),
@@ -76,8 +76,9 @@ def write_run(folder: Path, run: Run, model: BaseMKL, held: HeldOut | HeldTimes 
         # evidence solves paths again on the rows of the run
         save(model, folder / "model.skops", training_rows=True)
         run.origin.write(folder)
-        if spec.key or data.by_order:
-            write_text(folder / LAYOUT, layout_text(data, spec.key, run.file))
+        named = "" if run.prepared.keys is None else str(run.prepared.keys.name)
+        if data.by_order or (named and named != data.names):
+            write_text(folder / LAYOUT, layout_text(data, named, run.file))
         if data.grams:
             write_text(folder / GRAMS, grams_text(data))
         if held is not None:

@@ -80,6 +80,7 @@ def predict_table(
     frame = frame.set_index("row").reindex(table.index).rename_axis("row").reset_index()
     if keys is not None:
         frame.isetitem(1, keys.to_numpy())
+        frame = frame[[frame.columns[1], "row", *frame.columns[2:]]]
     apart = ScoresApart(len(frame), 0, {}, {}, {})
     if spec.target in table.columns and not table[spec.target].isna().any():
         try:

@@ -211,7 +211,8 @@ def describe_contributions(
     model: BaseMKL, prepared: Prepared, rows: Rows, *, held: bool
 ) -> Contributions | None:
     """Contributions to the decision values of single rows: those of the largest kernels, and the sum of the others."""
-    X = prepared.X.iloc[rows]
+    part = prepared.some(rows)
+    X, named = part.X, part.keys
     parts = np.asarray(model.kernel_contributions(X), dtype=float)
     parts = parts[:, :, None] if parts.ndim == 2 else parts
     sizes = parts.std(axis=0).sum(axis=1)
@@ -226,7 +227,7 @@ def describe_contributions(
         names.append("all other kernels")
         shown = np.concatenate([shown, rest[:, None]], axis=1)
     return Contributions(
-        rows=[str(label) for label in X.index],
+        rows=[str(label) for label in (X.index if named is None else named)],
         kernels=names,
         outputs=output_names(model, parts.shape[2]),
         values=np.round(shown.transpose(2, 0, 1), 6).tolist(),
@@ -239,7 +240,10 @@ def describe_held(held: HeldOut) -> HeldResult:
     """Scores, predictions, confusion matrix and curves of the held-out rows."""
     from sklearn.metrics import confusion_matrix
 
-    columns = ["row", "truth", *(c for c in held.table.columns if c not in ("row", "truth"))]
+    made = list(held.table.columns)
+    # names of the rows come first
+    columns = [*made[: made.index("row") + 1], "truth"]
+    columns += [name for name in made if name not in columns]
     out = HeldResult(
         scores={**held.scores},
         columns=columns,

@@ -70,11 +70,11 @@ def sources_of(numbers: Tree) -> tuple[list[SourceRow], str]:
             continue
         (table,) = tested.tables
         answers = {row[0]: str(row[-1]) for row in table.rows}
-        score = "R²" if numbers["rows"]["details"]["task"] == "regression" else "accuracy"
+        score = tested.details.get("name of score", "score")
         rows = [
             SourceRow(
                 source,
-                score_text("R^2" if score == "R²" else score, one.value, tested.rows),
+                score_text(score, one.value, tested.rows),
                 *(one.value, one.low, one.high),
                 answers[source],
             )
@@ -109,6 +109,8 @@ def verdict(numbers: Tree, target: str) -> str:
         "no": f"The model predicts {target} no better than a simple rule does.",
         "inconclusive": f"These rows cannot tell whether the model predicts {target} better than a simple rule does.",
     }
+    if answer not in said and (nested := finding_of(numbers, "nested")) is not None:
+        return nested.sentence
     return said.get(
         answer, f"How well the model predicts {target} for new rows is not known: no rows were held out."
     )
@@ -116,8 +118,7 @@ def verdict(numbers: Tree, target: str) -> str:
 
 def show_scores(numbers: Tree) -> None:
     """One score with its interval beside that of the best simple rule."""
-    simplest, scores = finding_of(numbers, "simplest"), finding_of(numbers, "held out")
-    score = "accuracy" if scores is not None and "accuracy" in scores.values else "RMSE"
+    simplest = finding_of(numbers, "simplest")
     if simplest is None:
         folds = finding_of(numbers, "folds")
         if folds is not None:
@@ -126,6 +127,7 @@ def show_scores(numbers: Tree) -> None:
                     f"{name} over folds: {score_text(name, one.value, folds.rows)}, {folds.details['said']}."
                 )
         return
+    score = simplest.details.get("score", "score")
     with stack("kw-stats kw-pair"):
         for name, one in list(simplest.values.items())[:2]:
             low, high = (score_text(score, end, one.n) for end in (one.low, one.high))
