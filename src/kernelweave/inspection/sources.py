@@ -553,7 +553,7 @@ def _sources(basis: Basis) -> Finding:
     answers = answers_of(found, CERTAIN / n)
     m, first = found.n_permutations, {"source": found.names}
     made = _losses(found, meaning, m, "permutations of the rows", first, title, answers, n)
-    details = {**made.details, "sources": len(found.names), "reach": found.reach}
+    details = {**made.details, "of": score, "sources": len(found.names), "reach": found.reach}
     made = replace(made, details=details)
     for name, answer in list(zip(found.names, answers, strict=True))[:MOST_NAMED]:
         out_of_reach = answer == "inconclusive" and found.reach >= SMALL
@@ -614,7 +614,13 @@ def _omission(basis: Basis) -> Finding:
     without = dict(zip(found.names, found.without.tolist(), strict=True))
     made = replace(
         made,
-        details={**made.details, "sources": len(weighted), "tested": len(found.names), "without": without},
+        details={
+            **made.details,
+            "of": score,
+            "sources": len(weighted),
+            "tested": len(found.names),
+            "without": without,
+        },
     )
     for name, answer in list(zip(found.names, answers, strict=True))[:MOST_NAMED]:
         made = made.decides(

@@ -192,6 +192,8 @@ class Spec(BaseModel):
     event
         Survival: column that says whether the event was seen at the time: 1 and 0, true and false, yes and no, or
         dead and alive; of other values name that of an event, such as "status=2".
+    ties
+        Survival: how the likelihood treats events at equal times.
     method
         Learner: how the weights of kernels are found. default: as a plain fit in Python chooses. With the
         default kernels that is for classes lp with p = 2 and the best C of four by five folds, for numbers
@@ -328,6 +330,7 @@ class Spec(BaseModel):
     task: Annotated[str, OneOf("auto", "regression", "classification"), _data("Task")] = "auto"
     time: Annotated[Text, _data("Time")] = ""
     event: Annotated[Text, _data("Event")] = ""
+    ties: Annotated[str, OneOf("breslow", "efron"), _model("Events at equal times")] = "breslow"
     method: Annotated[Text, Learners(), _model("Learner")] = DEFAULT
     kernels: Annotated[Text | dict[str, Text], _kernels("Kernels")] = "default"
     gamma: Annotated[Text, _kernels("Width of Gaussian kernels")] = ""
@@ -456,6 +459,7 @@ APPLIES: dict[str, Callable[[Spec, str], bool]] = {
         ("task", "alphas", "splits", "repeats", "rule", "nested", "intercept"),
         _UNCENSORED,
     ),
+    "ties": lambda spec, task: spec.survival,
     "balanced": _CLASSES,
     "class_weights": _CLASSES,
     "probabilities": _CLASSES,

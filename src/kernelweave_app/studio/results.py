@@ -82,7 +82,7 @@ def describe_model(
         curve=describe_curve(model, spec.rule),
         paths=[describe_path(path) for path in paths],
         contributions=describe_contributions(model, prepared, shown[:MOST_ROWS], held=bool(len(test))),
-        held=describe_held(held) if isinstance(held, HeldOut) else None,
+        held=None if held is None else describe_held(held),
         certificate=describe_certificate(model),
         convergence=[
             Convergence(output=name, history={key: _floats(v) for key, v in history.items() if len(v)})
@@ -91,7 +91,7 @@ def describe_model(
         remarks=remarks,
         coefficients=describe_coefficients(model, prepared),
         squared_error=squared_error(held)
-        if isinstance(held, HeldOut) and prepared.task == "regression"
+        if isinstance(held, HeldOut) and prepared.task == "regression" and not held.several
         else [],
         defaults=model.explain_defaults().splitlines() if getattr(model, "defaults_", None) else [],
     )
@@ -235,11 +235,12 @@ def describe_contributions(
     )
 
 
-def describe_held(held: HeldOut) -> HeldResult:
+def describe_held(held: HeldOut | HeldTimes) -> HeldResult:
     """Scores, predictions, confusion matrix and curves of the held-out rows."""
     from sklearn.metrics import confusion_matrix
 
-    columns = ["row", "truth", *(c for c in held.table.columns if c not in ("row", "truth"))]
+    truths = [c for c in held.table.columns if str(c).partition(" ")[0] == "truth"]
+    columns = ["row", *truths, *(c for c in held.table.columns if c not in ("row", *truths))]
     out = HeldResult(
         scores={**held.scores},
         columns=columns,
@@ -249,6 +250,9 @@ def describe_held(held: HeldOut) -> HeldResult:
         ],
         n_rows=len(held.table),
     )
+    if isinstance(held, HeldTimes):
+        return out
+    out.targets = list(held.targets)
     if held.classes is not None:
         out.classes = held.classes
         out.confusion = confusion_matrix(held.truth, held.prediction, labels=held.classes).tolist()
