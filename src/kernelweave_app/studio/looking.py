@@ -338,7 +338,7 @@ def with_role(name: str, role: Role, spec: Spec, columns: Sequence[str] = ()) ->
         changed["event"] = ""
     targets = names_of_target(spec.target, columns or [name])
     if role != "target" and name in targets:
-        changed |= {"target": ",".join(one for one in targets if one != name), "task": "auto"}
+        changed["target"] = ",".join(one for one in targets if one != name)
     dropped = [c for c in names_in(spec.drop) if c != name]
     if role == "ignored":
         dropped.append(name)
@@ -349,7 +349,7 @@ def with_role(name: str, role: Role, spec: Spec, columns: Sequence[str] = ()) ->
             ",".join(dict.fromkeys([*targets, name])) if role == "target" and targets[1:] else name
         )
     if role == "target":
-        changed |= {"task": "auto", "time": "", "event": ""}
+        changed |= {"task": "auto", **({"time": "", "event": ""} if spec.survival else {})}
     elif role in ("time", "event"):
         changed |= {"task": "auto", "target": ""}
     return changed

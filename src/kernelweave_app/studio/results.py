@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from kernelweave._errors import InputError
 from kernelweave.fitting.folds import first_good
 from kernelweave.inspection import Path, column_relevance, kernel_weights, layer_weights, view_weights
+from kernelweave.inspection.arguments import target_names
 from kernelweave.inspection.held import HeldOut
 from kernelweave.inspection.held_times import HeldTimes
 from kernelweave_app.runs.fitting import chosen
@@ -134,7 +135,7 @@ def _floats(values: ArrayLike) -> list[float | None]:
 
 def output_names(model: BaseMKL, number: int) -> list[str]:
     """Names of the outputs: the classes if there are as many, the second class for two."""
-    classes = [str(c) for c in getattr(model, "classes_", [])]
+    classes = list(target_names(model)) or [str(c) for c in getattr(model, "classes_", [])]
     if len(classes) == number:
         return classes
     if number == 1:

@@ -61,6 +61,7 @@ ABOUT_PLAIN = (
     "With the default kernels a support vector machine for classes, least squares for numbers; with other kernels "
     "least squares."
 )
+ABOUT_TIMES = "Cox's model with weights of kernels that are all above zero."
 ABOUT_CHOICE = (
     "With the default kernels, C is the best of four, or alpha the best of a path, by five folds. Other values below "
     "ask for a path by those folds."
@@ -431,7 +432,8 @@ class MethodPage:
                         for name in names:
                             if name == DEFAULT:
                                 plain = partial(self.choose, DEFAULT, {})
-                                self.option(PLAIN, ABOUT_PLAIN, spec.method == DEFAULT, plain)
+                                about = ABOUT_TIMES if spec.survival else ABOUT_PLAIN
+                                self.option(PLAIN, about, spec.method == DEFAULT, plain)
                             else:
                                 self.learner_option(known[name], name == spec.method)
             if spec.method in known:
@@ -440,7 +442,8 @@ class MethodPage:
                 now = known[chosen(spec, self.target[0]).method]
                 with stack():
                     text(PLAIN, "h3").style("font-size: 1.1rem")
-                    text(f"{'' if spec.survival else ABOUT_PLAIN} Here that is {now.title}.".strip(), "p")
+                    about = ABOUT_TIMES if spec.survival else ABOUT_PLAIN
+                    text(f"{about} Here that is {now.title}.", "p")
                     if not spec.survival:
                         hint(ABOUT_CHOICE)
 

@@ -290,7 +290,7 @@ class TargetsCard:
         parts = ("prediction", "low", "high", "probability", "truth")
         kinds = [part for part in parts if f"{part} {self.targets[0]}" in cells]
         rows = [[name, *(round_off(cells[f"{kind} {name}"]) for kind in kinds)] for name in self.targets]
-        with stack("kw-scroll kw-wraps").props("tabindex=0").style("max-height: 30rem"):
+        with stack("kw-scroll kw-targets").props("tabindex=0").style("max-height: 30rem"):
             heads = ["target", *kinds]
             simple_table(heads, rows, numbers=range(1, len(heads)), label="Targets of one row")
 

@@ -125,9 +125,9 @@ def verdict(numbers: Tree, target: str) -> str:
 
 #: Verdicts of survival, by whether the concordance is that of any order of the rows.
 OF_TIMES = {
-    "yes": "The model orders rows by their {target} better than chance does.",
-    "no": "The model orders rows by their {target} worse than chance does.",
-    "inconclusive": "These rows cannot tell whether the model orders rows by their {target} better than chance does.",
+    "yes": "The model orders rows by {target} better than chance does.",
+    "no": "The model orders rows by {target} worse than chance does.",
+    "inconclusive": "These rows cannot tell whether the model orders rows by {target} better than chance does.",
 }
 
 
@@ -174,7 +174,7 @@ def show_scores(numbers: Tree) -> None:
 def show_targets(found: Finding) -> None:
     """Scores of several targets, a row for each."""
     (table,) = found.tables
-    with stack("kw-scroll kw-wraps").props("tabindex=0").style("max-height: 24rem"):
+    with stack("kw-scroll kw-targets").props("tabindex=0").style("max-height: 24rem"):
         cells, most = table.shown(), 1 + SCORES_OF_TARGETS
         heads = [head.replace("^2", "²") for head in table.heads[:most]]
         simple_table(heads, [row[:most] for row in cells], numbers=range(1, len(heads)), label=table.title)

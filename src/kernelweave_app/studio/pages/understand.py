@@ -26,7 +26,7 @@ from kernelweave._types import Tree
 from kernelweave.estimators.choosing import not_an_estimate
 from kernelweave.inspection.registry import QUESTIONS, Finding, repeated
 from kernelweave_app.runs.estimating import span
-from kernelweave_app.runs.spec import in_words_of
+from kernelweave_app.runs.spec import SURVIVAL, in_words_of
 from kernelweave_app.studio.catalogue import PROSTATE
 from kernelweave_app.studio.jobs import FIGURES, GOING, OF_EVIDENCE
 from kernelweave_app.studio.pages import charts
@@ -897,13 +897,16 @@ class UnderstandPage(RunPage):
         held, classes = results.held, results.task == "classification"
         assert held is not None
         columns, rows = held.columns, [[round_off(value) for value in row] for row in held.rows]
-        one = "truth" in columns
-        truth, guess = (columns.index(name) if one else 0 for name in ("truth", "prediction"))
+        places = {name: columns.index(name) for name in ("truth", "prediction") if name in columns}
+        truth, guess = places.get("truth", 0), places.get("prediction", 0)
         cut = held.n_rows > len(held.rows)
         cut_off = f"The first {len(held.rows):,} of {plural(held.n_rows, 'row')}".replace(",", "\u202f")
         if held.targets:
+            # a column for every target and number would be wider than any page
             TargetsCard(held.columns, held.rows, held.targets).build()
-        elif not one:
+            hint("The file of predictions, on the page Use, has all rows and targets.")
+            return
+        if results.task == SURVIVAL:
             pass
         elif classes:
             self.ranking(held)
