@@ -742,13 +742,18 @@ def test_runs_with_missing_cells_and_views_are_checked(served):
     assert run["summary"]["n_training"] + run["summary"]["n_held"] == 40
 
 
-def test_several_targets_are_for_the_command_line(served):
+def test_several_labels_can_be_checked(served):
     binary = pd.DataFrame({"x": np.arange(8.0), "a": [0, 1] * 4, "b": ["no", "no", "yes", "yes"] * 2})
     table = served.upload("labels.csv", binary.to_csv(index=False).encode()).json()
-    spec = {**SPEC, "target": "a,b"}
-    said = post(served, "/api/check", {"data": {"tables": [table["id"]]}, "spec": spec}, 422)["detail"]
-    assert "one target at a time" in said
-    assert "--target a,b" in said
+    data = {"tables": [table["id"]]}
+    found = post(served, "/api/check", {"data": data, "spec": {**SPEC, "target": "a,b"}})
+    assert found["task"] == "classification"
+    assert found["n_columns"] == 1
+    told = post(served, "/api/target", {"data": data, "target": "a,b"})
+    assert told["names"] == ["a", "b"]
+    assert not told["problem"]
+    wrong = post(served, "/api/target", {"data": data, "target": "a,x"})
+    assert "'x'" in wrong["problem"]
 
 
 def test_pictures_of_matrices_are_light_where_these_are_large():

@@ -11,12 +11,14 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
 from kernelweave._drawing import rounded, score_text
 from kernelweave._forms import ShortRepr
 from kernelweave._types import Array, DataFrame, Features, Labels
 from kernelweave.fitting.survival import brier, kaplan_meier, read_times, value_at
 from kernelweave.inspection.held import RowScore
+from kernelweave.inspection.paired import PairedTest
 from kernelweave.inspection.registry import (
     LEVEL,
     MARGIN,
@@ -89,6 +91,17 @@ def concordance_of_rows(
     total = 0.5 * pairs.sum()
     value = float(0.5 * right.sum() / total) if total else float("nan")
     return RowScore(value, len(time) * (right - value * pairs) / (total or 1.0), "fraction")
+
+
+def compare_risks(time: Array, event: NDArray[np.bool_], first: Array, second: Array) -> PairedTest:
+    """Whether two models have the same concordance on the same rows, by what each row has in the difference."""
+    one, other = (concordance_of_rows(time, event, risk) for risk in (first, second))
+    gain = RowScore(one.value - other.value, one.influence - other.influence, "difference")
+    found, n = delta_interval(gain, LEVEL), len(time)
+    error = float(np.std(gain.influence, ddof=1)) / math.sqrt(n)
+    p_value = float(2.0 * stats.t.sf(abs(gain.value) / error, n - 1)) if error else 1.0
+    why = "both models predict risks of the same held-out rows"
+    return PairedTest("test by the delta method", why, gain.value, found.low, found.high, p_value, n, {})
 
 
 @dataclass(frozen=True)
@@ -212,6 +225,15 @@ class HeldTimes(ShortRepr):
         return found
 
     def _integrated(self, survival: Array) -> float | None:
+        grid, errors = self.grid, self.errors(survival)
+        return (
+            None
+            if errors is None or grid is None
+            else float(np.trapezoid(errors, grid) / (grid[-1] - grid[0]))
+        )
+
+    def errors(self, survival: Array) -> Array | None:
+        """Brier scores of survival at the times of the grid; None where events are too few."""
         grid = self.grid
         if grid is None:
             return None
@@ -219,8 +241,7 @@ class HeldTimes(ShortRepr):
         # before the first of the times nothing has happened
         values = np.where(places >= 0, survival[:, np.maximum(places, 0)], 1.0)
         known = (self.time, self.event) if self.training is None else self.training
-        errors = brier(self.time, self.event, values, grid, known)
-        return float(np.trapezoid(errors, grid) / (grid[-1] - grid[0]))
+        return brier(self.time, self.event, values, grid, known)
 
     @property
     def grid(self) -> Array | None:
@@ -332,6 +353,16 @@ def _out_of_fold(basis: Basis) -> Finding:
         "of rows are those of the same fold."
     )
     made = _scores_of(held, "training rows out of fold", "out-of-fold", note)
+    if CONCORDANCE in made.values:
+        one = made.values[CONCORDANCE]
+        answer = "yes" if one.low > 0.5 else "no" if one.high < 0.5 else "inconclusive"
+        made = made.decides(
+            "baseline",
+            "Better than chance?",
+            answer,
+            "rows in any order have a concordance of 0.5, and here it is {v:score}{interval:score}.",
+            **ends(CONCORDANCE),
+        )
     if GAIN not in made.values:
         return made
     gain = made.values[GAIN]
@@ -379,6 +410,8 @@ def _risk_groups(basis: Basis) -> Finding | None:
         "times": [one.tolist() for one in found.times],
         "survival": [one.tolist() for one in found.survival],
         "errors": [one.tolist() for one in found.errors],
+        "low": [low.tolist() for low, _ in found.bands],
+        "high": [high.tolist() for _, high in found.bands],
     }
     made = Finding(
         values,
@@ -447,4 +480,28 @@ def _calibration(basis: Basis) -> Finding | None:
         t=("details", "time"),
         k=("details", "inside"),
         m=("details", "groups"),
+    )
+
+
+@finding("survival error", title="Error of survival over time", needs=("nested_times",))
+def _error_over_time(basis: Basis) -> Finding | None:
+    held = only(HeldTimes, basis.nested_times)
+    grid, own = held.grid, held.errors(held.survival)
+    alone = None if held.alone is None else held.errors(held.alone)
+    if grid is None or own is None or alone is None:
+        return None
+    columns = {"time": grid, "model": own, "one curve for all": alone}
+    meaning = (
+        "Brier score of survival out of fold, a mean squared error weighted against censoring, at times by which "
+        f"{FIRST:.0%} to {LAST:.0%} of the events had happened; smaller is better."
+    )
+    formats = dict.fromkeys(list(columns)[1:], f"score@{len(held.time)}")
+    table = Table.of("survival-error", "Brier score of survival over time", columns, meaning, formats)
+    return Finding(
+        {name: held.intervals[name] for name in (BRIER, WITHOUT)},
+        meaning,
+        len(held.time),
+        "rows out of fold",
+        details={name: one.tolist() for name, one in columns.items()},
+        tables=(table,),
     )

@@ -623,12 +623,26 @@ def _targets(basis: Basis) -> Finding | None:
     n = len(held.truth)
     formats = {name: f"{score_form(name)}@{n}" for name in scores[0] if name not in COUNTS}
     table = Table.of("targets", f"Held-out rows by {what}", columns, "", formats)
-    return Finding(
-        {name: Interval(one[main]) for name, one in zip(held.targets, scores, strict=True)},
+    values = {name: Interval(one[main], n=n) for name, one in zip(held.targets, scores, strict=True)}
+    ordered = sorted(values, key=lambda name: values[name].value)
+    mean = float(np.mean([one.value for one in values.values()]))
+    made = Finding(
+        values,
         f"{main} of held-out rows for each {what}.",
         n,
         "held-out rows",
+        details={"mean": mean, "targets": len(values)},
         tables=(table,),
+    )
+    return made.says(
+        "score",
+        f"The mean {main} of {{k:d}} {what}s is {{m:score}}, from {{low:score}} ({{worst}}) to {{high:score}} "
+        "({best}).",
+        {"worst": ordered[0], "best": ordered[-1]},
+        k=("details", "targets"),
+        m=("details", "mean"),
+        low=at(ordered[0]),
+        high=at(ordered[-1]),
     )
 
 

@@ -617,7 +617,13 @@ def _omission(basis: Basis) -> Finding:
     without = dict(zip(found.names, found.without.tolist(), strict=True))
     made = replace(
         made,
-        details={**made.details, "sources": len(weighted), "tested": len(found.names), "without": without},
+        details={
+            **made.details,
+            "of": score,
+            "sources": len(weighted),
+            "tested": len(found.names),
+            "without": without,
+        },
     )
     for name, answer in list(zip(found.names, answers, strict=True))[:MOST_NAMED]:
         made = made.decides(

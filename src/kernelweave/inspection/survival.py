@@ -80,6 +80,14 @@ class RiskGroups:
     survival: list[Array]
     errors: list[Array]
 
+    @property
+    def bands(self) -> list[tuple[Array, Array]]:
+        """Ends of 95 % intervals of the shares of each group."""
+        return [
+            (np.maximum(share - QUANTILE * error, 0.0), np.minimum(share + QUANTILE * error, 1.0))
+            for share, error in zip(self.survival, self.errors, strict=True)
+        ]
+
 
 @dataclass(frozen=True)
 class SurvivalCalibration:

@@ -9,7 +9,7 @@ from kernelweave import inspection
 from kernelweave._checks import InputError
 from kernelweave._parameters import InstanceOf, checked
 from kernelweave._types import Axes, Features
-from kernelweave.inspection.survival import QUANTILE, GivenTimes, Groups, SurvivalModel
+from kernelweave.inspection.survival import GivenTimes, Groups, SurvivalModel
 from kernelweave.plots import drawing
 
 __all__ = ["RiskGroupsDisplay"]
@@ -55,16 +55,18 @@ class RiskGroupsDisplay(drawing.Checked):
         """
         self.figure_, self.ax_ = drawing.axes(ax, (6.5, 4.2))
         found, self.lines_ = self.groups, []
-        parts = zip(found.names, found.rows, found.times, found.survival, found.errors, strict=True)
-        for rank, (label, rows, times, survival, errors) in enumerate(parts):
+        parts = zip(found.names, found.rows, found.times, found.survival, found.bands, strict=True)
+        for rank, (label, rows, times, survival, (low, high)) in enumerate(parts):
             own = {**drawing.line_style(rank), "label": f"{label} ({len(rows)} rows)", "where": "post"}
-            when, share, width = [0.0, *times], [1.0, *survival], [0.0, *(QUANTILE * errors)]
-            (line,) = self.ax_.step(when, share, **{**own, **style})
+            when = [0.0, *times]
+            (line,) = self.ax_.step(when, [1.0, *survival], **{**own, **style})
             self.lines_.append(line)
-            low = [max(a - b, 0.0) for a, b in zip(share, width, strict=True)]
-            high = [min(a + b, 1.0) for a, b in zip(share, width, strict=True)]
             self.ax_.fill_between(
-                when, low, high, step="post", alpha=0.15, color=line.get_color(), linewidth=0
+                *(when, [1.0, *low], [1.0, *high]),
+                step="post",
+                alpha=0.15,
+                color=line.get_color(),
+                linewidth=0,
             )
         self.ax_.set(xlabel="time", ylabel="share without an event", ylim=(0.0, 1.02))
         drawing.titled(self.ax_, name or "")

@@ -250,6 +250,17 @@ def _survival_calibration(found: Finding) -> Figure:
     return figure
 
 
+def _survival_error(found: Finding) -> Figure:
+    figure, ax = _frame(5.0, 3.2)
+    for rank, (name, values) in enumerate(list(found.details.items())[1:]):
+        ax.plot(found.details["time"], values, **{**line_style(rank), "label": name})
+    ax.set(xlabel="time", ylabel="Brier score")
+    ax.set_ylim(bottom=0.0)
+    legend(ax)
+    plain(ax)
+    return figure
+
+
 #: Figures by the names of findings: names of files, titles, and what draws them.
 OF_FINDINGS: dict[str, tuple[str, str, Callable[[Finding], Figure | SubFigure]]] = {
     "stability": ("stability", "Weights over halves of the rows", _stability),
@@ -258,6 +269,7 @@ OF_FINDINGS: dict[str, tuple[str, str, Callable[[Finding], Figure | SubFigure]]]
     "permutation": ("permutation", "Score among those of permuted targets", _permutation),
     "risk groups": ("risk-groups", "Survival by risk out of fold", _risk_groups),
     "survival calibration": ("survival-calibration", "Calibration of survival", _survival_calibration),
+    "survival error": ("survival-error", "Error of survival over time", _survival_error),
 }
 
 

@@ -268,10 +268,15 @@ WITHOUT_PATH = {
 }
 
 
+def survival_learners() -> list[str]:
+    """Learners of survival: those that take any loss."""
+    return [name for name, kind in LEARNERS.items() if getattr(kind, "any_loss", False)]
+
+
 def _survival_model(spec: Spec, prepared: Prepared, held: Rows, alpha: float | None) -> BaseMKL:
     """The estimator of a run of survival: C by its own folds, or the one that is named."""
     now = chosen(spec, SURVIVAL)
-    known = [name for name, kind in LEARNERS.items() if getattr(kind, "any_loss", False)]
+    known = survival_learners()
     if now.method not in known:
         raise InputError(
             f"Survival needs a learner that takes any loss, {', '.join(known)}, got `method` {now.method}. Choose one "
@@ -336,7 +341,10 @@ def assemble(
             raise InputError(f"Setting `{name}` is for classes, but this is {article}{prepared.task}.")
     if prepared.task == SURVIVAL:
         del options["fit_intercept"]
-        return MKLSurvival(bank, learner, **{**options, "scoring": spec.scoring or "likelihood"})
+        options |= {"scoring": spec.scoring or "likelihood", "ties": spec.ties}
+        return MKLSurvival(bank, learner, **options)
+    if spec.differs("ties"):
+        raise InputError(f"Setting `ties` is for survival, but this is a {prepared.task}.")
     return (MKLRegressorCV if over_path else MKLRegressor)(bank, learner, targets=spec.targets, **options)
 
 

@@ -94,7 +94,7 @@ def predictions(
     """A table of predictions, their intervals, decision values and standard deviations.
 
     Without `coverage` intervals are those of `COVERAGE`, where folds of the fit give them without further fits; `keys`,
-a series that names the rows, is the first column. Of survival risks, and the probabilities of no
+    a series that names the rows, is the first column. Of survival risks, and the probabilities of no
     event until some `times`, with the `strata` of the rows if the model has some.
     """
     import pandas as pd

@@ -28,7 +28,7 @@ from kernelweave_app.runs.further_views import Tables
 from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.row_names import column_of_names, find_row_names, left_out
 from kernelweave_app.runs.spec import SURVIVAL, Spec, plain_kernels
-from kernelweave_app.runs.survival import events_of, need_targets, read_times, said
+from kernelweave_app.runs.survival import events_of, need_targets, outcome_columns, read_times, said
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -267,9 +267,10 @@ def prepare(data: Joined, spec: Spec) -> Prepared:
     )
 
 
-def taken_columns(spec: Spec, *more: str | None) -> set[str]:
+def taken_columns(spec: Spec, columns: Sequence[str], *more: str | None) -> set[str]:
     """Columns that are no features: those with another role, those that are left out, and some more."""
-    return {spec.target, spec.weights, spec.group, spec.holdout, *names_in(spec.drop), *filter(None, more)}
+    roles = (*outcome_columns(spec, columns), spec.weights, spec.group, spec.holdout, *names_in(spec.drop))
+    return {*filter(None, (*roles, *more))}
 
 
 def needed_columns(spec: Spec, targets: Sequence[str]) -> list[str]:

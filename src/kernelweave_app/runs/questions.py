@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from kernelweave._errors import check_known
 from kernelweave.learners import LEARNERS
-from kernelweave_app.runs.spec import DEFAULT
+from kernelweave_app.runs.fitting import survival_learners
+from kernelweave_app.runs.spec import DEFAULT, SURVIVAL
 
 
 @dataclass(frozen=True)
@@ -116,8 +117,21 @@ def question(name: str) -> Question:
     ]
 
 
-def grouped() -> list[tuple[Question, list[str]]]:
-    """All learners that are registered now, each below one question."""
+#: That of survival; its learners are those that take any loss.
+OF_TIMES = Question(
+    SURVIVAL,
+    "When will the event happen?",
+    "Cox's model with weights of kernels, or with equal ones.",
+    (),
+    {},
+    "the learner of a plain fit",
+)
+
+
+def grouped(survival: bool = False) -> list[tuple[Question, list[str]]]:
+    """All learners that are registered now, each below one question; of survival those that have it."""
+    if survival:
+        return [(OF_TIMES, [DEFAULT, *survival_learners()])]
     known = {name for one in QUESTIONS for name in one.learners}
     found = [
         (one, [name for name in one.learners if name == DEFAULT or name in LEARNERS]) for one in QUESTIONS

@@ -195,6 +195,8 @@ class Spec(BaseModel):
     strata
         Survival: column of groups of rows, such as hospitals, with a baseline hazard of their own. Rows are compared
         within them, and predictions of survival need the column too.
+    ties
+        Survival: how the likelihood treats events at equal times.
     method
         Learner: how the weights of kernels are found. default: as a plain fit in Python chooses. With the
         default kernels that is for classes lp with p = 2 and the best C of four by five folds, for numbers
@@ -332,6 +334,7 @@ class Spec(BaseModel):
     time: Annotated[Text, _data("Time")] = ""
     event: Annotated[Text, _data("Event")] = ""
     strata: Annotated[Text, _data("Strata")] = ""
+    ties: Annotated[str, OneOf("breslow", "efron"), _model("Events at equal times")] = "breslow"
     method: Annotated[Text, Learners(), _model("Learner")] = DEFAULT
     kernels: Annotated[Text | dict[str, Text], _kernels("Kernels")] = "default"
     gamma: Annotated[Text, _kernels("Width of Gaussian kernels")] = ""
@@ -467,6 +470,7 @@ APPLIES: dict[str, Callable[[Spec, str], bool]] = {
         ("task", "alphas", "splits", "repeats", "rule", "nested", "intercept"),
         _uncensored,
     ),
+    "ties": lambda spec, task: spec.survival,
     "balanced": _of_classes,
     "class_weights": _of_classes,
     "probabilities": _of_classes,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from kernelweave._errors import InputError
 from kernelweave._forms import numbered
 from kernelweave._types import DataFrame, Series
 from kernelweave.views.groups import names_in
-from kernelweave_app.runs.columns import NO, YES, need_column, need_target
+from kernelweave_app.runs.columns import NO, YES, names_of_target, need_column, need_target
 from kernelweave_app.runs.division import counts_of, texts_of
 from kernelweave_app.runs.spec import Spec
 
@@ -47,12 +49,69 @@ def columns_of_times(spec: Spec, columns: Sequence[str]) -> tuple[str, str, list
                 f"Setting `{name}` is needed beside `{other}`: survival has a column of times, and one that says "
                 "whether the event was seen then."
             )
-    event, values = spec.event, ""
-    if event not in columns:
-        event, _, values = (part.strip() for part in spec.event.partition("="))
+    event, values = event_of(spec, columns)
     if event == spec.time:
         raise InputError(f"`time` and `event` must be two columns, got {event!r} twice.")
-    return spec.time, event, names_in(values)
+    return spec.time, event, values
+
+
+def event_of(spec: Spec, columns: Sequence[str]) -> tuple[str, list[str]]:
+    """The column of the event, and values of it that are events (none: by their words)."""
+    if spec.event in columns:
+        return spec.event, []
+    event, _, values = (part.strip() for part in spec.event.partition("="))
+    return event, names_in(values)
+
+
+def outcome_columns(spec: Spec, columns: Sequence[str]) -> list[str]:
+    """The columns that are predicted as far as they are named: targets, or time and event."""
+    if spec.survival:
+        return [name for name in (spec.time, event_of(spec, columns)[0]) if name]
+    return names_of_target(spec.target, columns)
+
+
+#: Names of columns of times, of events, and of those that say the reverse.
+_TIMES = re.compile(
+    r"(?i)((survival|event|observed|follow[ _-]?up|os|pfs|dfs|fu)[ _.-]?)?(time|days?|weeks?|months?|years?|duration)"
+    r"|futime|follow[ _-]?up|tenure|lenfol|survtime|t"
+)
+_EVENTS = re.compile(
+    r"(?i)(os|pfs|dfs|fu)?[ _.-]?(event|status|stat|died|dead|death|deceased|fail(ed|ure)?|churn(ed)?|relapsed?|delta)"
+)
+_CENSORS = re.compile(r"(?i)cens(or(ed|ing)?)?")
+
+
+def is_reversed(name: str) -> bool:
+    """Whether a column seems to say which rows are censored, in place of which have an event."""
+    return bool(_CENSORS.fullmatch(name))
+
+
+def obvious_times(table: DataFrame) -> dict[str, str]:
+    """Settings `time` and `event` where one pair of columns is called so and holds such values; else none.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> obvious_times(pd.DataFrame({"age": [60, 70], "days": [20.0, 31.0], "died": [1, 0]}))
+    {'time': 'days', 'event': 'died'}
+    """
+    import pandas as pd
+
+    times, events = [], []
+    for name in map(str, table.columns):
+        if (_EVENTS.fullmatch(name) or is_reversed(name)) and not table[name].isna().all():
+            with suppress(InputError):
+                zero = f"{name}=0" if is_reversed(name) else name
+                if len(set(read_events(table[name].dropna(), ["0"] if zero != name else ()))) == 2:
+                    events.append(zero)
+        elif (
+            _TIMES.fullmatch(name)
+            and pd.api.types.is_numeric_dtype(table[name])
+            and table[name].nunique() > min(2, len(table) - 1)
+            and table[name].min() >= 0
+        ):
+            times.append(name)
+    return {"time": times[0], "event": events[0]} if len(times) == len(events) == 1 else {}
 
 
 def need_targets(table: DataFrame, spec: Spec) -> list[str]:

@@ -101,6 +101,7 @@ ROUTES: tuple[tuple[str, str, Callable[..., Any], str, str], ...] = (
     ("POST", "/alignments", Studio.alignments, "tables", "AlignmentsQuestion"),
     ("POST", "/join", Studio.join, "tables", ""),
     ("POST", "/target", Studio.target, "tables", "TargetQuestion"),
+    ("POST", "/times", Studio.times, "tables", "TimesQuestion"),
     ("POST", "/views", Studio.views, "kernels", "ViewsText"),
     ("POST", "/kernels", Studio.kernels, "kernels", "KernelQuestion"),
     ("GET", "/runs", Studio.runs, "runs", ""),

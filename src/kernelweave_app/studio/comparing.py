@@ -16,16 +16,30 @@ from kernelweave.inspection import (
     compare_folds,
     compare_numbers,
 )
+from kernelweave.inspection.held_times import compare_risks
 from kernelweave_app.runs.fitting import chosen
 from kernelweave_app.runs.settings import effective
-from kernelweave_app.runs.spec import Spec
+from kernelweave_app.runs.spec import SURVIVAL, Spec
 from kernelweave_app.runs.writing import in_words
 from kernelweave_app.studio.looking import shorten
 from kernelweave_app.studio.schema import Comparison, Difference, PairedComparison, Results, Run
 
 #: Settings that decide which rows are in which fold.
 OF_FOLDS = (
-    *("target", "cv", "splits", "repeats", "stratify", "seed", "group", "test_size", "holdout", "weights"),
+    *(
+        "target",
+        "time",
+        "event",
+        "cv",
+        "splits",
+        "repeats",
+        "stratify",
+        "seed",
+        "group",
+        "test_size",
+        "holdout",
+        "weights",
+    ),
     "holdout_values",
     *("rows", "missing", "missing_views", "key", "scoring"),
 )
@@ -34,8 +48,8 @@ OF_FOLDS = (
 def paired_tests(runs: Sequence[Run], results: Sequence[Results | None]) -> list[PairedComparison]:
     """A test of every two runs with the same held-out rows, or else the same folds; p-values corrected by kind.
 
-    Held-out rows of classes are compared by McNemar's exact test, of numbers by a paired permutation test; scores
-    over the same folds by the corrected resampled t-test.
+    Held-out rows of classes are compared by McNemar's exact test, of numbers by a paired permutation test, of survival
+    by their concordance; scores over the same folds by the corrected resampled t-test.
     """
     found: list[PairedComparison] = []
     pairs = [
@@ -67,9 +81,19 @@ def _held(run: Run, one: Results, other: Run, two: Results) -> Found:
     # only the first rows are in the results
     if one.held.n_rows > len(one.held.rows):
         return None
-    (rows, truth), (same, also) = ([_column(each, name) for name in ("row", "truth")] for each in (one, two))
-    if (rows, truth) != (same, also) or not rows:
+    truths = [name for name in one.held.columns if name in ("truth", "truth time", "truth event")]
+    if not truths or not {*truths} <= {*two.held.columns} or not one.held.rows:
         return None
+    if any(_column(one, name) != _column(two, name) for name in ("row", *truths)):
+        return None
+    rows = one.held.rows
+    if one.task == SURVIVAL:
+        time, event, risk, other_risk = (
+            np.array(_column(each, name), dtype=float)
+            for each, name in ((one, "truth time"), (one, "truth event"), (one, "risk"), (two, "risk"))
+        )
+        return "concordance of held-out rows", compare_risks(time, event > 0, risk, other_risk), len(rows)
+    truth = _column(one, "truth")
     classes = one.task == "classification"
     columns = [truth, _column(one, "prediction"), _column(two, "prediction")]
     arrays = [
@@ -90,7 +114,8 @@ def _column(results: Results, name: str) -> list[Any]:
 
 
 def _folds(run: Run, one: Results, other: Run, two: Results) -> Found:
-    if one.curve is None or two.curve is None or one.curve.score != two.curve.score:
+    # of survival folds have only the likelihood that chose C
+    if one.task == SURVIVAL or one.curve is None or two.curve is None or one.curve.score != two.curve.score:
         return None
     mine, theirs = run.request, other.request
     alike = all(getattr(mine.spec, name) == getattr(theirs.spec, name) for name in OF_FOLDS)

@@ -8,17 +8,20 @@ from collections.abc import Iterator
 from kernelweave._errors import InputError
 from kernelweave._forms import numbered
 from kernelweave._types import DataFrame
+from kernelweave.inspection.scores import FEWEST_ROWS
 from kernelweave.views.groups import names_in
 from kernelweave.views.levels import is_called
 from kernelweave_app.runs.columns import date_format, read_types, with_types
 from kernelweave_app.runs.doubts import find_giveaways
+from kernelweave_app.runs.fitting import WITHOUT_PATH, survival_learners
 from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.lineage import checksum
 from kernelweave_app.runs.preparing import Prepared, prepare, taken_columns
 from kernelweave_app.runs.recommending import UNEQUAL
 from kernelweave_app.runs.row_names import why_names
-from kernelweave_app.runs.spec import Spec
-from kernelweave_app.studio.schema import Consequence, Marked, Target
+from kernelweave_app.runs.spec import DEFAULT, SURVIVAL, Spec, chosen, label_of
+from kernelweave_app.runs.survival import is_reversed, obvious_times
+from kernelweave_app.studio.schema import Consequence, Marked, Target, Times
 
 #: Names that a sentence lists, and columns of text that are looked at.
 SHOWN, MOST_TEXTS = 3, 300
@@ -46,7 +49,7 @@ def consequences(
     joined: Joined,
     files: dict[str, str],
     spec: Spec,
-    target: Target | str | None,
+    target: Target | Times | str | None,
     marked: Marked | str | None,
 ) -> list[Consequence]:
     """What a reader of a table has to know before a run starts.
@@ -58,8 +61,8 @@ def consequences(
     files : dict of str to str
         Paths of the chosen files by their ids.
     spec : Spec
-    target : Target, str or None
-        What the target column implies, or why nothing can be said.
+    target : Target, Times, str or None
+        What the target column implies, or those of time and event, or why nothing can be said.
     marked : Marked, str or None
         The same of the column of held-out rows.
 
@@ -70,9 +73,13 @@ def consequences(
     """
     found = [*_same_files(files), *_lost_rows(joined, spec), *_held_out(marked)]
     table = with_types(joined.table, spec.types)
-    if not isinstance(target, str) and target is not None:
+    if isinstance(target, Times):
+        found += _of_times(target, spec)
+    elif isinstance(target, Target):
         found += _of_target(target, spec)
-    leave = taken_columns(spec, spec.key, joined.names)
+    if not spec.survival and (times := obvious_times(table)):
+        found.append(_survival(times, spec))
+    leave = taken_columns(spec, list(table.columns), spec.key, joined.names)
     columns = [name for name in table.columns if name not in leave]
     found += [*_empty_columns(table, columns, spec), *_of_texts(table, columns, spec)]
     found += _of_prepared(
@@ -141,18 +148,130 @@ def _held_out(marked: Marked | str | None) -> Iterator[Consequence]:
     )
 
 
-def _of_target(target: Target, spec: Spec) -> Iterator[Consequence]:
-    if target.problem:
-        yield Consequence(topic="target", text=target.problem)
-    if target.n_missing:
+def _survival(times: dict[str, str], spec: Spec) -> Consequence:
+    """Columns that look like times and events, but are not used as such."""
+    time, event = times["time"], times["event"].partition("=")[0]
+    both = f"{time!r} and {event!r} look like the time until an event and whether it was seen."
+    used = {time, event} & {spec.target, *names_in(spec.drop)}
+    return Consequence(
+        topic="survival",
+        kind="" if len(used) == 2 else "warn",
+        text=f"{both} A feature that is known only afterwards makes scores too good.",
+        fix="Predict the time until the event",
+        settings={**times, "target": "", "task": "auto"},
+    )
+
+
+def _missing_target(count: int, what: str, spec: Spec) -> Iterator[Consequence]:
+    if count:
         yield Consequence(
             topic="target missing",
             kind="" if spec.missing == "drop" else "warn",
-            text=f"{numbered(target.n_missing, 'row has', 'rows have')} no target"
+            text=f"{numbered(count, 'row has', 'rows have')} no {what}"
             + (" and will be left out." if spec.missing == "drop" else ", and runs fail."),
             fix="" if spec.missing == "drop" else "Leave out rows with a missing cell",
             settings={"missing": "drop"},
         )
+
+
+def _of_times(times: Times, spec: Spec) -> Iterator[Consequence]:
+    time, event = spec.time, times.event
+    if times.swapped:
+        yield Consequence(
+            topic="swapped columns",
+            text=f"{time!r} has two values and {event!r} has {len(times.values)} numbers: are the two exchanged?",
+            fix="Exchange time and event",
+            settings={"time": event, "event": time},
+        )
+        return
+    yield from _missing_target(times.n_missing, "time or event", spec)
+    if times.n_unread:
+        yield Consequence(
+            topic="time",
+            text=f"{numbered(times.n_unread, 'cell')} of {time!r} {'is' if times.n_unread == 1 else 'are'} no number, "
+            "and runs fail.",
+            fix="Read it as numbers, and leave out other rows",
+            settings={"types": {**read_types(spec.types), time: "number"}, "missing": "drop"},
+        )
+    if times.n_negative:
+        yield Consequence(
+            topic="time",
+            text=f"{numbered(times.n_negative, 'row has', 'rows have')} a negative time in {time!r}, and runs fail. "
+            "Correct these cells in the file, or choose another column.",
+        )
+    if times.n_zero:
+        yield Consequence(
+            topic="time",
+            kind="",
+            text=f"{numbered(times.n_zero, 'row has', 'rows have')} a time of 0. An event there is the earliest of "
+            "all; a row that was censored then says nothing.",
+        )
+    values = list(times.values)
+    if times.problem:
+        named = bool(time and len(values) > 1)
+        yield Consequence(
+            topic="event",
+            text=times.problem,
+            fix=f"Count {max(values)!r} as the event" if named else "",
+            settings={"event": f"{event}={max(values)}"} if named else {},
+        )
+        return
+    if is_reversed(event) and spec.event == event and len(values) == 2:
+        other = next((value for value in values if value not in times.events), "")
+        yield Consequence(
+            topic="event",
+            text=f"{event!r} seems to say which rows are censored, but {times.events[0]!r} counts as the event.",
+            fix=f"Count {other!r} as the event",
+            settings={"event": f"{event}={other}"},
+        )
+    if len(values) > len(times.events) + 1:
+        yield Consequence(
+            topic="event",
+            kind="",
+            text=f"{event!r} has {len(values)} values. Rows without {_listed(times.events)} count as censored, also "
+            "those with an event of another kind: competing risks are not modelled.",
+        )
+    n = times.n_events
+    if n < spec.cv:
+        few = max(2, n)
+        yield Consequence(
+            topic="few events",
+            text=f"{numbered(n, 'event')} for {spec.cv} folds: some folds have none, and no two of their rows can be "
+            "compared.",
+            fix=f"Use {few} folds" if few < spec.cv else "",
+            settings={"cv": few},
+        )
+    elif n < FEWEST_ROWS:
+        text = f"{numbered(n, 'event')}: the scores say little, whatever the number of rows."
+        yield Consequence(topic="few events", text=text)
+    if not times.n_censored:
+        yield Consequence(
+            topic="censoring",
+            kind="",
+            text=f"Every row has its event: {time!r} could be predicted as a number too.",
+            fix="Predict the time as a number",
+            settings={
+                **{"time": "", "event": "", "target": time, "task": "regression"},
+                "drop": [*names_in(spec.drop), event],
+            },
+        )
+    usual = {name: Spec.model_fields[name].default for name in WITHOUT_PATH}
+    if chosen(spec, SURVIVAL).method not in survival_learners():
+        usual |= {"method": DEFAULT, "learner_params": {}, "Cs": Spec.model_fields["Cs"].default}
+    if changed := {name: value for name, value in usual.items() if getattr(spec, name) != value}:
+        unused = ", ".join(label_of(name) for name in changed if name != "learner_params")
+        yield Consequence(
+            topic="method",
+            text=f"Survival has no use for: {unused}.",
+            fix="Take the settings of a plain fit",
+            settings=changed,
+        )
+
+
+def _of_target(target: Target, spec: Spec) -> Iterator[Consequence]:
+    if target.problem:
+        yield Consequence(topic="target", text=target.problem)
+    yield from _missing_target(target.n_missing, "target", spec)
     if len(target.classes) < 2:
         return
     name, fewest = min(target.classes.items(), key=lambda pair: pair[1])

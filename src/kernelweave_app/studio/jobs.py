@@ -63,6 +63,9 @@ OF_EVIDENCE = {
     "learning curve": "learning-curve",
     "calibration": "calibration",
     "permutation": "permutation",
+    "risk groups": "risk-groups",
+    "survival calibration": "survival-calibration",
+    "survival error": "survival-error",
 }
 FIGURES = (
     *(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -17,18 +18,29 @@ from kernelweave._forms import numbered
 from kernelweave._sparse import is_sparse, to_dense
 from kernelweave._types import DataFrame, Labels, Series
 from kernelweave.kernels import Impute
+from kernelweave.machines.cox import Cox
 from kernelweave.views import Cells, PrecomputedView, TableEncoder
 from kernelweave.views.groups import names_in
 from kernelweave.views.levels import mostly_rare
 from kernelweave.views.tables import DATE
-from kernelweave_app.runs.columns import check_target, date_format, detect_task, need_column, with_types
+from kernelweave_app.runs.columns import (
+    check_target,
+    date_format,
+    detect_task,
+    names_of_target,
+    need_column,
+    need_target,
+    read_target,
+    with_types,
+)
 from kernelweave_app.runs.division import counts_of, read_division, texts_of
 from kernelweave_app.runs.further_views import TABLE, Tables
 from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.preparing import Prepared, prepare, rows_with, taken_columns
 from kernelweave_app.runs.preparing import Rows as Positions
 from kernelweave_app.runs.row_names import left_out, why_names
-from kernelweave_app.runs.spec import Spec
+from kernelweave_app.runs.spec import SURVIVAL, Spec
+from kernelweave_app.runs.survival import event_of, need_targets, outcome_columns, read_times
 from kernelweave_app.studio.catalogue import Catalogue, memory_of
 from kernelweave_app.studio.consequences import consequences
 from kernelweave_app.studio.schema import (
@@ -43,7 +55,6 @@ from kernelweave_app.studio.schema import (
     Joining,
     Marked,
     Missing,
-    Name,
     Outlier,
     Outliers,
     Rows,
@@ -51,6 +62,7 @@ from kernelweave_app.studio.schema import (
     Table,
     TableId,
     Target,
+    Times,
 )
 
 #: Tasks of a target column.
@@ -58,6 +70,8 @@ TASK_NAMES = ("auto", "regression", "classification")
 TaskName = Annotated[
     str, Field(pattern=f"^({'|'.join(TASK_NAMES)})$", json_schema_extra={"enum": [*TASK_NAMES]})
 ]
+#: A column, or several with commas between them.
+Targets = Annotated[str, Field(max_length=20_000)]
 #: Settings of a run as they are without any choice.
 DEFAULTS = Spec()
 #: A position in a table or a list: SQLite and pandas count in 64 bits.
@@ -104,6 +118,9 @@ def cell(value: object) -> str | None:
 
 def describe_target(table: DataFrame, name: str, task: str) -> Target:
     """The task that a target column implies, and what is wrong with it."""
+    names = need_target(table, name)
+    if len(names) > 1:
+        return _several_targets(table, names, task)
     column = need_column(table, name, "the target")
     found, reason = detect_task(column, task)
     problem = ""
@@ -125,6 +142,50 @@ def describe_target(table: DataFrame, name: str, task: str) -> Target:
     n_missing = int(column.isna().sum())
     return Target.model_validate(
         {"task": found, "reason": reason, "n_missing": n_missing, "problem": problem, **told}
+    )
+
+
+def _several_targets(table: DataFrame, names: list[str], task: str) -> Target:
+    known = table[names].dropna()
+    told: dict[str, Any] = {"task": "regression" if task == "auto" else task, "reason": "several columns"}
+    try:
+        told["task"], told["reason"] = read_target(known, names, task)[1:]
+    except InputError as error:
+        told["problem"] = str(error)
+    return Target(n_missing=len(table) - len(known), classes={}, names=names, **told)
+
+
+def describe_times(table: DataFrame, spec: Spec) -> Times:
+    """What columns of times and events hold, and what is wrong with them."""
+    import pandas as pd
+
+    columns = list(map(str, table.columns))
+    event, values = event_of(spec, columns)
+    counts = counts_of(texts_of(table[event].dropna())) if event in columns else {}
+    told: dict[str, Any] = {"event": event, "values": dict(list(counts.items())[:MOST_MARKS])}
+    try:
+        time = need_targets(table, spec)[0]
+    except InputError as error:
+        return Times(problem=str(error), **told)
+    numbers = pd.to_numeric(table[time], errors="coerce")
+    lost, unread = table[[time, event]].isna().any(axis=1), numbers.isna() & table[time].notna()
+    rows = table[~(lost | unread | (numbers < 0))]
+    found = {"n_missing": lost, "n_unread": unread, "n_negative": numbers < 0, "n_zero": numbers == 0}
+    told |= {name: int(which.sum()) for name, which in found.items()}
+    few, many = table[time].nunique() <= 2, pd.api.types.is_numeric_dtype(table[event]) and len(counts) > 2
+    told["swapped"] = bool(few and many and not values)
+    try:
+        y = read_times(rows, spec)
+    except InputError as error:
+        return Times(problem=str(error), **told)
+    seen = y[:, 0] > 0
+    return Times(
+        n_events=int(seen.sum()),
+        n_censored=int((~seen).sum()),
+        low=y[:, 1].min(),
+        high=y[:, 1].max(),
+        events=list(counts_of(texts_of(rows[event][seen])))[:MOST_MARKS],
+        **told,
     )
 
 
@@ -157,12 +218,14 @@ BINS = 20
 #: Categories with a bar of their own.
 MOST_LEVELS = 8
 
-Role = Literal["feature", "target", "key", "group", "weights", "holdout", "ignored"]
+Role = Literal["feature", "target", "time", "event", "key", "group", "weights", "holdout", "ignored"]
 
 #: The part that a column has in learning, by its name.
 ROLES: dict[Role, str] = {
     "feature": "feature",
     "target": "target",
+    "time": "time until an event",
+    "event": "event",
     "key": "key",
     "group": "groups",
     "weights": "weight",
@@ -250,31 +313,45 @@ def shorten(text: str, most: int) -> str:
 # ---- roles ----------------------------------------------------------------------------------------
 
 
-def role_of(name: str, spec: Spec, data: Data) -> Role:
-    """The part of a column in learning."""
+def role_of(name: str, spec: Spec, data: Data, columns: Sequence[str] = ()) -> Role:
+    """The part of a column in learning, of all columns of the tables."""
     if name and name == data.key:
         return "key"
-    for role in ("target", "group", "weights", "holdout"):
+    if name in outcome_columns(spec, columns or [name]):
+        return "target" if not spec.survival else "time" if name == spec.time else "event"
+    for role in ("group", "weights", "holdout"):
         if name == getattr(spec, role):
             return role
     return "ignored" if name in names_in(spec.drop) else "feature"
 
 
-def with_role(name: str, role: Role, spec: Spec) -> dict[str, object]:
-    """Settings that change so that a column has a role, other than key; no column has two."""
+def with_role(name: str, role: Role, spec: Spec, columns: Sequence[str] = ()) -> dict[str, object]:
+    """Settings that change so that a column has a role, other than key; no column has two.
+
+    A further target joins where there are several already.
+    """
     changed: dict[str, object] = {}
-    for other in ("target", "group", "weights", "holdout"):
+    for other in ("time", "group", "weights", "holdout"):
         if getattr(spec, other) == name and other != role:
             changed[other] = ""
+    if role != "event" and event_of(spec, columns)[0] == name:
+        changed["event"] = ""
+    targets = names_of_target(spec.target, columns or [name])
+    if role != "target" and name in targets:
+        changed["target"] = ",".join(one for one in targets if one != name)
     dropped = [c for c in names_in(spec.drop) if c != name]
     if role == "ignored":
         dropped.append(name)
     if dropped != names_in(spec.drop):
         changed["drop"] = dropped
     if role not in ("feature", "ignored", "key"):
-        changed[role] = name
-        if role == "target":
-            changed["task"] = "auto"
+        changed[role] = (
+            ",".join(dict.fromkeys([*targets, name])) if role == "target" and targets[1:] else name
+        )
+    if role == "target":
+        changed |= {"task": "auto", **({"time": "", "event": ""} if spec.survival else {})}
+    elif role in ("time", "event"):
+        changed |= {"task": "auto", "target": ""}
     return changed
 
 
@@ -491,10 +568,16 @@ def centred(K: Array) -> Array:
 
 
 def target_kernel(y: Labels, task: str) -> Array:
-    """The kernel of a target: products of numbers about their mean, or whether two rows are of one class."""
-    if task == "regression":
-        values = np.asarray(y, dtype=np.float64)
-        return np.outer(values - values.mean(), values - values.mean())
+    """The kernel of a target: products of standardised numbers, or whether two rows are of one class."""
+    if task == SURVIVAL:
+        # what is left of the events with the same risk for all
+        targets = Cox.targets(y[:, 1], y[:, 0])
+        y = -Cox().gradient(targets, np.ones(len(y)), np.zeros(len(y)))
+    if task != "classification" or np.ndim(y) == 2:
+        values = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        values = values - values.mean(axis=0)
+        values /= np.maximum(values.std(axis=0), np.finfo(float).tiny)
+        return np.asarray(values @ values.T)
     codes = np.unique(np.asarray(y).astype(str), return_inverse=True)[1]
     return (codes[:, None] == codes) * 1.0
 
@@ -609,9 +692,19 @@ class Looking:
             further=_further(joined),
         )
 
-    def target(self, data: Data, target: Name, task: TaskName = "auto") -> Target:
-        """The task that a target column implies."""
+    def target(self, data: Data, target: Targets, task: TaskName = "auto") -> Target:
+        """The task that a target column implies, or several with commas between them."""
         return describe_target(self.catalogue.join(data).table, target, task)
+
+    @kept
+    def times(self, data: Data, spec: Spec = DEFAULTS) -> Times:
+        """What the columns `time` and `event` hold."""
+        joined, spec = self._joined(data, spec)
+        table = with_types(joined.table, spec.types)
+        outcome = outcome_columns(spec, list(table.columns))
+        if {*outcome} <= {*table.columns}:
+            table = rows_with(replace(joined, table=table), spec, outcome)
+        return describe_times(table, spec)
 
     @kept
     def missing(self, data: Data, spec: Spec = DEFAULTS) -> Missing:
@@ -619,7 +712,7 @@ class Looking:
         joined = self.catalogue.join(data, spec.rows)
         table = with_types(joined.table, spec.types)
         rows = (one.column for one in joined.grams.values())
-        known = set(table.columns) - taken_columns(spec, data.key, joined.names, *rows)
+        known = set(table.columns) - taken_columns(spec, list(table.columns), data.key, joined.names, *rows)
         views = spec.views if isinstance(spec.views, dict) else joined.views
         views = {view: [c for c in names if c in known] for view, names in views.items()}
         used = {c for names in views.values() for c in names} if isinstance(spec.views, dict) else known
@@ -643,8 +736,10 @@ class Looking:
     def consequences(self, data: Data, spec: Spec = DEFAULTS) -> list[Consequence]:
         """What follows from these tables and settings, warnings first."""
         joined, keyed = self._joined(data, spec)
-        target: Target | str | None = None
-        if spec.target in joined.table.columns:
+        target: Target | Times | str | None = None
+        if spec.survival:
+            target = or_problem(lambda: self.times(data, spec))
+        elif spec.target:
             target = or_problem(lambda: self.target(data, spec.target, spec.task))
         marked: Marked | str | None = None
         if spec.holdout in joined.table.columns:

@@ -11,7 +11,7 @@ from kernelweave._errors import InputError
 from kernelweave.learners import LEARNERS, Learner
 from kernelweave_app.runs.fitting import chosen, make_learner
 from kernelweave_app.runs.settings import learner_fields
-from kernelweave_app.runs.spec import Spec
+from kernelweave_app.runs.spec import SURVIVAL, Spec
 from kernelweave_app.studio.schema import Method, Parameter
 
 #: Scorers that are offered.
@@ -26,6 +26,7 @@ SCORERS = {
         "neg_log_loss",
     ],
     "regression": ["r2", "neg_root_mean_squared_error", "neg_mean_absolute_error", "explained_variance"],
+    SURVIVAL: ["concordance"],
 }
 #: Scorers that need decision values of two classes.
 OF_TWO_CLASSES = ("roc_auc",)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +13,24 @@ from numpy.typing import NDArray
 
 from kernelweave._errors import InputError
 from kernelweave._forms import numbered
-from kernelweave._types import DataFrame
+from kernelweave._types import DataFrame, Labels
 from kernelweave.fitting.partial import PartialSource
-from kernelweave_app.runs.columns import check_target
+from kernelweave.inspection.arguments import target_names
+from kernelweave_app.runs.columns import check_target, read_target
 from kernelweave_app.runs.evidence import ScoresApart, scores_apart
 from kernelweave_app.runs.folders import csv_text, write_text
 from kernelweave_app.runs.further_views import Tables
-from kernelweave_app.runs.predictions import COVERAGE, columns_of, grams_of, predictions, sparse_views_of
+from kernelweave_app.runs.predictions import (
+    COVERAGE,
+    columns_of,
+    grams_of,
+    predictions,
+    sparse_views_of,
+    with_truth,
+)
 from kernelweave_app.runs.preparing import missing_cells
 from kernelweave_app.runs.spec import Spec
+from kernelweave_app.runs.survival import outcome_columns, read_times
 from kernelweave_app.studio.catalogue import Catalogue
 from kernelweave_app.studio.schema import Data, Predicted
 
@@ -34,6 +45,7 @@ def predict_table(
     catalogue: Catalogue,
     data: Data,
     training: DataFrame | None = None,
+    times: Sequence[float] | None = None,
 ) -> tuple[Predicted, Path]:
     """Predict the rows of a table with the model of a run, and write the predictions into the folder of the run.
 
@@ -48,6 +60,8 @@ def predict_table(
         The new rows.
     training : DataFrame, optional
         The training rows, with which the new ones are compared.
+    times : sequence of float, optional
+        At which survival is predicted.
 
     Returns
     -------
@@ -63,7 +77,8 @@ def predict_table(
     found = catalogue.new_rows(model, folder, data)
     table, X, keys = found.table, found.X, found.keys
     classifier = hasattr(model, "classes_")
-    task = "classification" if classifier else "regression"
+    if times is not None and not spec.survival:
+        raise InputError("Setting `times` is for survival, and this run predicts no times. Leave it out.")
     missing = _without_prediction(model, X, spec)
     if missing.any() and spec.missing != "drop":
         raise InputError(
@@ -73,7 +88,7 @@ def predict_table(
     if missing.all():
         raise InputError("Every row has a missing value among the columns that the model needs.")
     known = X.iloc[np.flatnonzero(~missing)]
-    frame = predictions(model, known, keys=None if keys is None else keys[~missing])
+    frame = predictions(model, known, keys=None if keys is None else keys[~missing], times=times)
     made = frame
     if classifier and (sets := _sets(model, known)) is not None:
         frame = frame.assign(**{"likely classes": sets})
@@ -82,15 +97,22 @@ def predict_table(
         frame.isetitem(1, keys.to_numpy())
         frame = frame[[frame.columns[1], "row", *frame.columns[2:]]]
     apart = ScoresApart(len(frame), 0, {}, {}, {})
-    if spec.target in table.columns and not table[spec.target].isna().any():
-        try:
-            y = check_target(table[spec.target], task)
-            if not classifier or set(map(str, y)) <= set(map(str, model.classes_)):
+    outcome = outcome_columns(spec, list(table.columns))
+    names = target_names(model)
+    if {*outcome} <= {*table.columns} and not table[outcome].isna().any(axis=None):
+        # columns of these names may hold something else
+        with contextlib.suppress(InputError):
+            y: Labels
+            if spec.survival:
+                y, names = read_times(table, spec), ("event", "time")
+            elif names:
+                y = read_target(table, outcome, "classification" if classifier else "regression")[0]
+            else:
+                y = check_target(table[outcome[0]], "classification" if classifier else "regression")
+            if names or not classifier or set(map(str, y)) <= set(map(str, model.classes_)):
                 first = str(catalogue.entry(data.files[0]).path())
                 apart = scores_apart(model, model_file, first, known, made, y[~missing])
-                frame = frame.assign(truth=y)
-        except InputError:
-            pass  # a column of that name which is not such a target
+                frame = with_truth(frame, y, names)
     stem = "-".join(catalogue.names(data))
     name = f"predictions-{''.join(c if c.isalnum() or c in '-_' else '_' for c in stem)[:60]}.csv"
     path = folder / name
@@ -109,6 +131,7 @@ def predict_table(
         n_missing=int(missing.sum()),
         n_flagged=sum(map(bool, notes)),
         compared=training is not None,
+        targets=list(target_names(model)),
     )
     return answer, path
 

@@ -19,7 +19,7 @@ from kernelweave.views import Table, as_table
 from kernelweave_app.runs.further_views import Tables
 from kernelweave_app.runs.kernels_of import is_plain, known_kernels, make_kernels
 from kernelweave_app.runs.preparing import Prepared, Rows, split
-from kernelweave_app.runs.spec import Spec
+from kernelweave_app.runs.spec import SURVIVAL, Spec
 from kernelweave_app.studio.looking import alignment, centred, target_kernel
 from kernelweave_app.studio.schema import KernelPreview, KernelPreviews
 
@@ -61,7 +61,9 @@ def preview_kernels(spec: Spec, prepared: Prepared, most: int) -> KernelPreviews
         table = _standardized(table)
     y = prepared.y[rows]
     target = centred(target_kernel(y, prepared.task))
-    order = np.argsort(y if prepared.task == "regression" else np.asarray(y).astype(str), kind="stable")
+    # of several targets the first one, of survival the time
+    first = y if np.ndim(y) == 1 else y[:, int(prepared.task == SURVIVAL)]
+    order = np.argsort(first.astype(str) if prepared.task == "classification" else first, kind="stable")
     found: list[tuple[float, int | None, Any]] = []
     # Gram matrices of the best ones so far
     best: dict[int, Array] = {}
@@ -111,7 +113,7 @@ def _sample(train: Rows, prepared: Prepared, seed: int) -> Rows:
     if len(train) <= SAMPLE:
         return train
     rng = np.random.default_rng(seed)
-    if prepared.task == "regression":
+    if prepared.task != "classification" or prepared.names:
         return np.sort(rng.choice(train, SAMPLE, replace=False))
     # every class has its share of the sample, and at least two rows
     classes, codes = np.unique(prepared.y[train].astype(str), return_inverse=True)

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from kernelweave._errors import InputError
 from kernelweave.fitting.folds import first_good
 from kernelweave.inspection import Path, column_relevance, kernel_weights, layer_weights, view_weights
+from kernelweave.inspection.arguments import target_names
 from kernelweave.inspection.held import HeldOut
 from kernelweave.inspection.held_times import HeldTimes
 from kernelweave_app.runs.fitting import chosen
@@ -82,7 +83,7 @@ def describe_model(
         curve=describe_curve(model, spec.rule),
         paths=[describe_path(path) for path in paths],
         contributions=describe_contributions(model, prepared, shown[:MOST_ROWS], held=bool(len(test))),
-        held=describe_held(held) if isinstance(held, HeldOut) else None,
+        held=None if held is None else describe_held(held),
         certificate=describe_certificate(model),
         convergence=[
             Convergence(output=name, history={key: _floats(v) for key, v in history.items() if len(v)})
@@ -91,7 +92,7 @@ def describe_model(
         remarks=remarks,
         coefficients=describe_coefficients(model, prepared),
         squared_error=squared_error(held)
-        if isinstance(held, HeldOut) and prepared.task == "regression"
+        if isinstance(held, HeldOut) and prepared.task == "regression" and not held.several
         else [],
         defaults=model.explain_defaults().splitlines() if getattr(model, "defaults_", None) else [],
     )
@@ -134,7 +135,7 @@ def _floats(values: ArrayLike) -> list[float | None]:
 
 def output_names(model: BaseMKL, number: int) -> list[str]:
     """Names of the outputs: the classes if there are as many, the second class for two."""
-    classes = [str(c) for c in getattr(model, "classes_", [])]
+    classes = list(target_names(model)) or [str(c) for c in getattr(model, "classes_", [])]
     if len(classes) == number:
         return classes
     if number == 1:
@@ -236,13 +237,14 @@ def describe_contributions(
     )
 
 
-def describe_held(held: HeldOut) -> HeldResult:
+def describe_held(held: HeldOut | HeldTimes) -> HeldResult:
     """Scores, predictions, confusion matrix and curves of the held-out rows."""
     from sklearn.metrics import confusion_matrix
 
     made = list(held.table.columns)
+    truths = [name for name in made if str(name).partition(" ")[0] == "truth"]
     # names of the rows come first
-    columns = [*made[: made.index("row") + 1], "truth"]
+    columns = [*made[: made.index("row") + 1], *truths]
     columns += [name for name in made if name not in columns]
     out = HeldResult(
         scores={**held.scores},
@@ -253,6 +255,9 @@ def describe_held(held: HeldOut) -> HeldResult:
         ],
         n_rows=len(held.table),
     )
+    if isinstance(held, HeldTimes):
+        return out
+    out.targets = list(held.targets)
     if held.classes is not None:
         out.classes = held.classes
         out.confusion = confusion_matrix(held.truth, held.prediction, labels=held.classes).tolist()

@@ -194,6 +194,25 @@ class Target(Record):
     low: Real = None
     high: Real = None
     problem: str = ""
+    names: list[str] = Field(default=[], description="Of several targets.")
+
+
+class Times(Record):
+    """What columns of times and events hold."""
+
+    n_events: int = 0
+    n_censored: int = 0
+    low: Real = Field(default=None, description="The shortest time.")
+    high: Real = None
+    n_zero: int = Field(default=0, description="Rows with a time of 0.")
+    n_missing: int = Field(default=0, description="Rows without a time or an event.")
+    n_negative: int = 0
+    n_unread: int = Field(default=0, description="Cells of the time that are no number.")
+    event: str = Field(default="", description="The column of the event.")
+    values: dict[str, int] = Field(default={}, description="Rows of the most frequent values of that column.")
+    events: list[str] = Field(default=[], description="Those that are events.")
+    swapped: bool = Field(default=False, description="Whether the two columns look exchanged.")
+    problem: str = ""
 
 
 class Marked(Record):
@@ -463,6 +482,7 @@ class Predicted(Record):
     n_missing: int = Field(default=0, description="Rows without a prediction, because a cell is missing.")
     n_flagged: int = Field(default=0, description="Rows with a remark in the column `mind`.")
     compared: bool = Field(default=True, description="Whether new rows were compared with the training rows.")
+    targets: list[str] = Field(default=[], description="Names of several targets.")
 
 
 def _known(kind: str) -> str:
@@ -651,6 +671,7 @@ class HeldResult(Record):
     columns: list[str]
     rows: list[list[str | float | int | None]] = Field(description="The first ones.")
     n_rows: int = Field(default=0, description="All of them.")
+    targets: list[str] = Field(default=[], description="Names of several targets.")
     classes: list[str] = []
     confusion: list[list[int]] = []
     receivers: list[Receiver] = []

@@ -34,11 +34,12 @@ from kernelweave_app.runs.lineage import Lineage, read_lineage, repeating
 from kernelweave_app.runs.preparing import Prepared, prepare, split
 from kernelweave_app.runs.recommending import Recommendation, recommend
 from kernelweave_app.runs.spec import Spec
+from kernelweave_app.runs.survival import said
 from kernelweave_app.studio.catalogue import Catalogue, receive_table
 from kernelweave_app.studio.checking import Limits
 from kernelweave_app.studio.comparing import compare_runs
 from kernelweave_app.studio.jobs import LOG, EvidenceDesk, Queue, measure, read_log
-from kernelweave_app.studio.looking import Looking
+from kernelweave_app.studio.looking import Looking, shorten
 from kernelweave_app.studio.predicting import predict_table
 from kernelweave_app.studio.schema import (
     About,
@@ -85,7 +86,8 @@ def try_splits(spec: Spec, prepared: Prepared, train: NDArray[np.intp]) -> None:
     # a plain fit makes as many folds as the rows allow
     for number in (0 if fits_plainly(spec) else spec.cv, spec.nested):
         if number:
-            splitter = make_cv(spec.model_copy(update={"cv": number}), prepared.task)
+            folds = spec.model_copy(update={"cv": number})
+            splitter = make_cv(folds, prepared.task, several=bool(prepared.names))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the run itself warns of rare classes
                 try:
@@ -94,8 +96,14 @@ def try_splits(spec: Spec, prepared: Prepared, train: NDArray[np.intp]) -> None:
                     raise InputError(f"The rows cannot be divided into {number} folds: {error}") from error
 
 
-#: Number of rows on which kernels are tried before a run.
-TRIED = 20
+#: Number of rows on which kernels are tried before a run, and characters of what is predicted in the name of a run.
+TRIED, LONGEST_NAME = 20, 60
+
+
+#: Times at which survival is predicted; none for the usual ones.
+PredictedTimes = Annotated[
+    list[Annotated[float, Field(ge=0, allow_inf_nan=False)]] | None, Field(min_length=1, max_length=50)
+]
 
 
 class Studio(Looking):
@@ -217,22 +225,11 @@ class Studio(Looking):
         """Tables divided into features and target. No setting may name a file."""
         spec = self.confined(data, spec)
         joined = self.catalogue.join(data, spec.rows)
-        prepared = prepare(joined, spec)
-        if prepared.names:
-            raise InputError(
-                "Setting `target`: the studio learns one target at a time. Use the command line for several, "
-                f"kernelweave fit table.csv --target {spec.target}."
-            )
-        return spec, joined, prepared
+        return spec, joined, prepare(joined, spec)
 
     @staticmethod
     def confined(data: Data, spec: Spec) -> Spec:
         """Settings without paths: views come as a table, further tables by their ids."""
-        if spec.survival:
-            raise InputError(
-                "Survival is learnt on the command line, not in the studio. "
-                f"Use kernelweave fit table.csv --time {spec.time or 'TIME'} --event {spec.event or 'EVENT'}."
-            )
         if spec.join:
             raise InputError("Setting `join`: name all tables in `data`.")
         if spec.view:
@@ -287,10 +284,10 @@ class Studio(Looking):
                 raise InputError(
                     f"Kernel {kernel.label!r} overflows on these rows. Choose smaller parameters."
                 )
-        n_classes = len(set(prepared.y.tolist())) if prepared.task == "classification" else 1
+        n_classes = len(np.unique(prepared.y)) if prepared.task == "classification" else 1
         return Checked(
             task=prepared.task,
-            reason=prepared.reason,
+            reason=said(prepared.y) if spec.survival else prepared.reason,
             n_training=len(train),
             n_held=len(test),
             n_dropped=prepared.n_dropped,
@@ -319,7 +316,9 @@ class Studio(Looking):
         paths = self.catalogue.paths(request.data)
         spec = self.confined(request.data, request.spec)
         method = chosen(spec, task).method
-        name = request.name.strip() or f"{', '.join(paths)}: {spec.target} by {method}"
+        name = (
+            request.name.strip() or f"{', '.join(paths)}: {shorten(spec.predicted, LONGEST_NAME)} by {method}"
+        )
         files = self.catalogue.further(request.data)
         record = {
             **request.model_dump(),
@@ -437,14 +436,17 @@ class Studio(Looking):
         files = [folder / artifact.name for artifact in self.artifacts(run_id)]
         return export_run(self.mlflow_folder, run, folder, files, self.lineage(run_id))
 
-    def predict(self, run_id: RunId, data: Data) -> Predicted:
-        """Predict new rows with the model of a run. What each file is used as follows from its content."""
+    def predict(self, run_id: RunId, data: Data, times: PredictedTimes = None) -> Predicted:
+        """Predict new rows with the model of a run. What each file is used as follows from its content.
+
+        Of survival, `times` are those until which the probability of no event is predicted.
+        """
         spec = Spec(**json.loads(self.store.run(run_id)["request"])["spec"])
         folder = self.places.run(run_id)
         with room(self.places.root):
             model = self.artifact(run_id, "model.skops")
             training = self._training_rows(run_id, spec)
-            found, path = predict_table(model, spec, folder, self.catalogue, data, training)
+            found, path = predict_table(model, spec, folder, self.catalogue, data, training, times)
         self.store.write(run_id, Artifact(name=path.name, kind="predictions", size=path.stat().st_size))
         return found
 

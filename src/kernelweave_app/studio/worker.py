@@ -28,12 +28,13 @@ from kernelweave._forms import numbered
 from kernelweave._types import DataFrame, Tree
 from kernelweave.estimators.choosing import not_an_estimate
 from kernelweave.fitting.task import PathStep
+from kernelweave.inspection.arguments import target_names
 from kernelweave.inspection.held_times import HeldTimes
 from kernelweave.inspection.registry import compute
 from kernelweave.inspection.scores import held_intervals
 from kernelweave.inspection.weights import fractions_of
 from kernelweave_app.runs.evidence import EVIDENCE, basis_of, read_evidence, total_of, write_evidence
-from kernelweave_app.runs.spec import Spec
+from kernelweave_app.runs.spec import SURVIVAL, Spec
 from kernelweave_app.studio.jobs import (
     PRINTED,
     other_pids,
@@ -644,7 +645,9 @@ def draw_figure(folder: Path, name: str) -> Picture:
         display = plots.RegularizationPathDisplay(*lines, "kernel weight (fraction)", path.parameter)
         return Picture(name, name, display.plot().figure_)
     model = load(folder / MODEL)
-    held = None if results.held is None else _read_held(folder, model, results.task)
+    # of survival only findings draw held-out rows
+    read = results.held is not None and results.task != SURVIVAL
+    held = _read_held(folder, model, results.task) if read else None
     # of classes, held-out rows are drawn as a confusion matrix
     named = "held-out" if name == "confusion" and results.task == "classification" else name
     for picture in draw_pictures(model, held, with_path=False, only=named):
@@ -658,9 +661,11 @@ def _read_held(folder: Path, model: BaseMKL, task: str) -> HeldOut:
 
     from kernelweave.inspection.held import HeldOut
 
-    kinds = {"truth": str, "prediction": str} if task == "classification" else None
+    names = target_names(model)
+    kinds = {"truth": str, "prediction": str} if task == "classification" and not names else None
     table = pd.read_csv(folder / "predictions.csv", dtype=kinds, keep_default_na=not kinds)
-    return HeldOut.of_columns(model, table, table["truth"].to_numpy())
+    truth = table[[f"truth {name}" for name in names]] if names else table["truth"]
+    return HeldOut.of_columns(model, table, truth.to_numpy())
 
 
 def print_figure(folder: str, name: str, width: float, kind: str) -> Tree:

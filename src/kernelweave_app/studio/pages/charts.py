@@ -152,9 +152,9 @@ def still(points: Sequence[Any], style: Tree, **more: Any) -> Tree:
     }
 
 
-def band(points: Sequence[tuple[Any, float, float]], rank: int, name: str) -> list[Tree]:
+def band(points: Sequence[tuple[Any, float, float]], rank: int, name: str, **more: Any) -> list[Tree]:
     """An area between two ends: drawn on top of an invisible line; stacking needs both parts of one sign."""
-    hidden: Tree = {"stack": name, "stackStrategy": "all", "tooltip": {"show": False}, "z": 1}
+    hidden: Tree = {"stack": name, "stackStrategy": "all", "tooltip": {"show": False}, "z": 1, **more}
     none = {"opacity": 0}
     area = {":color": colour(rank), "opacity": 0.18}
     low, size = [[x, low] for x, low, _ in points], [[x, high - low] for x, low, high in points]
@@ -515,6 +515,40 @@ def calibration(found: Tree) -> tuple[Tree, str]:
     ends: Tree = {"min": 0, "max": 1}
     up = axis("share of rows", nameGap=36, **ends)
     return drawn(series, axis("probability", **ends), up, names), ""
+
+
+def risk_groups(found: Tree) -> tuple[Tree, str]:
+    """Curves of survival of groups of risk, with bands."""
+    series, names = [], []
+    for k, name in enumerate(found["names"]):
+        parts = zip(*(found[key][k] for key in ("times", "survival", "low", "high")), strict=True)
+        points = [(0.0, 1.0, 1.0, 1.0), *parts]
+        names.append(f"{name} ({found['rows'][k]} rows)")
+        series.append(line(names[-1], [[t, share] for t, share, *_ in points], k, step="end", symbol="none"))
+        series += band([(t, low, high) for t, _, low, high in points], k, f"{name} interval", step="end")
+    up = axis("share without an event", nameGap=36, min=0, max=1)
+    return drawn(series, axis("time", min=0), up, names), ""
+
+
+def survival_calibration(found: Tree) -> tuple[Tree, str]:
+    """Observed survival at a time against predicted one."""
+    points = [list(one) for one in zip(found["predicted"], found["observed"], strict=True)]
+    series = [_diagonal("true"), line("groups of rows", points, 0, symbol="circle")]
+    for p, low, high in zip(found["predicted"], found["low"], found["high"], strict=True):
+        series.append(_segment([p, low], [p, high], 0, "interval", width=1))
+    ends: Tree = {"min": 0, "max": 1}
+    across = axis(f"predicted share without an event at time {found['time']:g}", **ends)
+    return drawn(series, across, axis("observed share", nameGap=36, **ends), top=12), ""
+
+
+def survival_error(found: Tree) -> tuple[Tree, str]:
+    """Brier scores over time."""
+    names = [name for name in found if name != "time"]
+    series = [
+        line(name, [list(one) for one in zip(found["time"], found[name], strict=True)], k, symbol="none")
+        for k, name in enumerate(names)
+    ]
+    return drawn(series, axis("time", scale=True), axis("Brier score", nameGap=42, min=0), names), ""
 
 
 def permutation(found: Tree) -> tuple[Tree, str]:

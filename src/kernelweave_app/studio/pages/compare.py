@@ -34,7 +34,9 @@ def alike(runs: list[Run]) -> list[str]:
     for first in runs:
         asked = first.request
         same = [
-            r for r in runs if r.request.data == asked.data and r.request.spec.target == asked.spec.target
+            r
+            for r in runs
+            if r.request.data == asked.data and r.request.spec.predicted == asked.spec.predicted
         ]
         if len(same) > 1:
             return [run.id for run in same[:4]]

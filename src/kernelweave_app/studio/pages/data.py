@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Literal
 
 from nicegui import ui
 from nicegui.events import ValueChangeEventArguments
@@ -14,8 +15,10 @@ from starlette.concurrency import run_in_threadpool as offload
 from kernelweave._drawing import percent
 from kernelweave._errors import InputError
 from kernelweave.views.groups import names_in
-from kernelweave_app.runs.columns import read_types
+from kernelweave.views.proposing import by_names
+from kernelweave_app.runs.columns import names_of_target, read_types
 from kernelweave_app.runs.spec import Spec, label_of
+from kernelweave_app.runs.survival import event_of, outcome_columns
 from kernelweave_app.studio.looking import FAR, MOST_OUTLIERS, ROLES, or_problem, role_of, with_role
 from kernelweave_app.studio.pages import charts
 from kernelweave_app.studio.pages.desk import ELSEWHERE, Desk
@@ -72,6 +75,7 @@ from kernelweave_app.studio.schema import (
     Table,
     TableRef,
     Target,
+    Times,
     Use,
 )
 from kernelweave_app.studio.service import Studio
@@ -399,7 +403,7 @@ class ColumnList:
             kind = read_types(self.desk.spec.types).get(name, "")
             types, retype = type_options(column, kind), partial(self._retype, name)
             dropdown(types, name=f"Type of {column.name}", value=kind, on_change=retype)
-            role = role_of(name, self.desk.spec, data)
+            role = role_of(name, self.desk.spec, data, self.page.columns)
             offered = {key: label for key, label in ROLES.items() if key != "key" or len(data.files) > 1}
             recast = partial(self._recast, name)
             dropdown(offered, name=f"Role of {column.name}", value=role, on_change=recast)
@@ -426,7 +430,7 @@ class ColumnList:
                     # columns of all tables are looked at
                     await offload(desk.set_tables, desk.data.files, key)
                 if event.value != "key":
-                    desk.set(**with_role(name, event.value, desk.spec))
+                    desk.set(**with_role(name, event.value, desk.spec, self.page.columns))
             except InputError as error:
                 with client:
                     said(error)
@@ -488,7 +492,11 @@ def drawing(column: Column) -> str:
 Look = tuple[Table, Rows, Outliers, dict[str, str]]
 #: The target, missing cells, held-out rows, what follows, and each table; texts say what is wrong.
 Looks = tuple[
-    Target | str | None, Missing | str | None, Marked | str | None, list[Consequence] | str, list[Look | str]
+    Target | Times | str | None,
+    Missing | str | None,
+    Marked | str | None,
+    list[Consequence] | str,
+    list[Look | str],
 ]
 #: Rows that are shown at once.
 SHOWN_ROWS = 50
@@ -516,6 +524,8 @@ class DataPage:
         self.form = Form(lambda: self.desk, self.about.renew, self.about.renew)
         #: the tables side by side, once they have been read
         self.joined: Joining | None = None
+        #: what is to be predicted, before columns say it
+        self.what = ""
         #: of several choices each begins with what the one before it has left
         self.choosing = asyncio.Lock()
 
@@ -542,6 +552,11 @@ class DataPage:
             self.about.show(self.examples)
         else:
             self.about.renew()
+
+    @property
+    def columns(self) -> list[str]:
+        """Columns of the tables side by side."""
+        return self.joined.columns if self.joined else []
 
     # ---- choosing ---------------------------------------------------------------------------------
 
@@ -631,7 +646,7 @@ class DataPage:
         finally:
             self.sign.clear()
         if lost and not self.client.is_deleted:
-            target = desk.spec.target
+            target = desk.spec.predicted
             then = (
                 f" The target is {target!r} now." if any(text.startswith("target") for text in lost) else ""
             )
@@ -787,7 +802,7 @@ class DataPage:
             show_missing(missing, self.desk.spec)
         for table in tables:
             self._preview(table)
-        if self.desk.spec.target and len(joined.further) + len(self._views(joined)) > 1:
+        if self.desk.spec.predicted and len(joined.further) + len(self._views(joined)) > 1:
             with card("Views beside each other"):
                 later(
                     "Comparing the views",
@@ -823,27 +838,52 @@ class DataPage:
             rows = studio.rows(table_id, 0, SHOWN_ROWS, 0, WIDEST)
             return studio.table(table_id), rows, studio.outliers(table_id), names.get(table_id, {})
 
-        has_target = spec.target in joined.columns and spec.target != data.key
+        outcome = outcome_columns(spec, joined.columns)
+        has_target = bool(outcome) and {*outcome} <= {*joined.columns} - {data.key}
+        describe = (
+            studio.times if spec.survival else lambda data, spec: studio.target(data, spec.target, spec.task)
+        )
         has_marks = spec.holdout in joined.columns
         return (
-            or_problem(lambda: studio.target(data, spec.target, spec.task)) if has_target else None,
+            or_problem(lambda: describe(data, spec)) if has_target else None,
             or_problem(lambda: studio.missing(data, spec)),
             or_problem(lambda: studio.marked(data, spec)) if has_marks else None,
             or_problem(lambda: studio.consequences(data, spec)),
             [or_problem(partial(look, table_id)) for table_id in data.tables],
         )
 
-    def _target(self, data: Data, joined: Joining, found: Target | str | None) -> None:
+    async def _predict(self, what: str) -> None:
+        """Predict something else: one column, several, or the time until an event."""
+        self.what = what
+        spec, settings = self.desk.spec, {"time": "", "event": ""}
+        if what == "survival":
+            settings |= {"target": "", "task": "auto", **await offload(self.desk.times)}
+        elif what == "one":
+            settings["target"] = next(iter(names_of_target(spec.target, self.columns)), "")
+        with self.client:
+            self.form.set(**settings)
+
+    def _target(self, data: Data, joined: Joining, found: Target | Times | str | None) -> None:
         spec = self.desk.spec
+        names = names_of_target(spec.target, joined.columns)
+        what = "survival" if spec.survival else "several" if names[1:] else self.what or "one"
         with card("Target"):
             options = [c for c in joined.columns if c != data.key]
-            pick_column(
-                options,
-                spec.target,
-                "Column to predict",
-                lambda event: self.form.set(target=event.value or "", task="auto"),
-            )
-            if found is None:
+            kinds = {"one": "One column", "several": "Several columns", "survival": "Time until an event"}
+            switch("What is predicted", kinds, what).on_value_change(lambda event: self._predict(event.value))
+            if what == "survival":
+                self._times(options, found)
+                return
+            if what == "several":
+                self._several(options, names)
+            else:
+                pick_column(
+                    options,
+                    spec.target,
+                    "Column to predict",
+                    lambda event: self.form.set(target=event.value or "", task="auto"),
+                )
+            if found is None or isinstance(found, Times):
                 hint("Without a target there is nothing to learn.")
                 return
             if isinstance(found, str):
@@ -866,13 +906,71 @@ class DataPage:
             elif found.low is not None:
                 text(f"From {number(found.low)} to {number(found.high)}.")
 
+    def _several(self, options: list[str], names: list[str]) -> None:
+        """Several columns, all of labels or all of numbers."""
+
+        def take(names: Sequence[str]) -> None:
+            self.form.set(target=",".join(names), task="auto")
+
+        pick_column(
+            options,
+            names,
+            "Columns to predict",
+            lambda event: take(event.value),
+            multiple=True,
+            clearable=True,
+        )
+        alike = [
+            one for one in by_names(options).values() if {*names} <= {*one} and len(one) > len(names) > 0
+        ]
+        for some in alike[:1]:
+            word_button(
+                f"All {len(some)} columns with such a name", "", partial(take, some), "flat dense no-caps"
+            )
+        self.form.fields("targets")
+
+    def _times(self, options: list[str], found: Target | Times | str | None) -> None:
+        """The columns of time and event, and which values are events."""
+        spec, event = self.desk.spec, event_of(self.desk.spec, options)[0]
+
+        def choose(role: Literal["time", "event"], name: str) -> None:
+            changed: dict[str, object] = {role: ""}
+            self.form.set(**(with_role(name, role, spec, options) if name else changed))
+
+        pick_column(
+            options, spec.time, "Time", lambda one: choose("time", one.value), clearable=True,
+            hint="Until the event, or until the row was last seen without one",
+        )  # fmt: skip
+        pick_column(
+            options, event, "Event", lambda one: choose("event", one.value), clearable=True,
+            hint="Whether the event was seen then: 1 and 0, yes and no, dead and alive",
+        )  # fmt: skip
+        if isinstance(found, str):
+            note(found, "bad")
+        elif isinstance(found, Times):
+            if found.event and spec.time:
+                pick_column(
+                    list(found.values),
+                    found.events,
+                    "Values that are the event",
+                    lambda one: self.form.set(event="=".join(filter(None, (event, ",".join(one.value))))),
+                    multiple=True,
+                )
+            if not found.problem:
+                with stack("kw-stats"):
+                    counted("event", found.n_events)
+                    stat(str(found.n_censored), "censored")
+                text(f"Times from {number(found.low)} to {number(found.high)}.")
+            elif not (spec.time and event):
+                hint(f"Choose the column of the {'event' if spec.time else 'time'} too.")
+
     def _set_role(self, name: str, event: ValueChangeEventArguments) -> None:
         self.form.set(**{name: event.value or ""})
 
     def _roles(self, joined: Joining, marked: Marked | str | None) -> None:
         spec = self.desk.spec
         key = self.desk.data.key if self.desk.data else ""
-        options = [c for c in joined.columns if c not in (key, spec.target)]
+        options = [c for c in joined.columns if c not in (key, *outcome_columns(spec, joined.columns))]
         with (
             card("Other roles", "Columns that are not used as features."),
             stack("kw-fields"),

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from kernelweave._errors import InputError
 from kernelweave.views.groups import names_in
-from kernelweave_app.runs.columns import read_types
+from kernelweave_app.runs.columns import names_of_target, read_types
 from kernelweave_app.runs.joining import rename_shared
 from kernelweave_app.runs.kernels_of import BANKS
 from kernelweave_app.runs.preparing import taken_columns
 from kernelweave_app.runs.settings import settled
 from kernelweave_app.runs.spec import DEFAULT, Spec, check_spec
+from kernelweave_app.runs.survival import event_of, obvious_times
 from kernelweave_app.studio.schema import Data, Draft, Joining, Use
 from kernelweave_app.studio.service import Studio
 
 #: Settings that name columns or views, and are lost with other tables; and their labels.
 OF_A_TABLE = {
     "target": "target",
+    "time": "time",
+    "event": "event",
     "task": "task",
     "weights": "weights",
     "group": "groups",
@@ -191,16 +195,20 @@ class Desk:
         now = {
             name: came.get((instead.get(table, table), plain), "") for name, (table, plain) in before.items()
         }
-        for name in ("target", "weights", "group", "holdout"):
+        event, values = event_of(spec, list(before))
+        parts = {"target": names_of_target(spec.target, list(before)), "event": [event]}
+        for name in ("target", "time", "event", "weights", "group", "holdout"):
             value = getattr(spec, name)
-            if value and not now.get(value):
+            kept = [now.get(part) for part in parts.get(name, [value])]
+            if value and not all(kept):
                 lost.append(f"{OF_A_TABLE[name]} {value!r}")
-            self._update(**{name: now.get(value, "")})
+            tail = f"={','.join(values)}" if name == "event" and values else ""
+            self._update(**{name: ",".join(map(str, kept)) + tail if all(kept) else ""})
         if not self.spec.holdout:
             self._update(holdout_values="")
         if spec.target and not self.spec.target:
             self._update(task="auto")
-        if not self.spec.target:
+        if not self.spec.predicted:
             self._guess_target()
         drop = names_in(spec.drop)
         gone = [name for name in drop if not now.get(name) and name != new.key]
@@ -229,7 +237,7 @@ class Desk:
         assert isinstance(spec.views, dict)
         views = {view: [now[c] for c in names if now.get(c)] for view, names in spec.views.items()}
         views = {view: names for view, names in views.items() if names}
-        roles = taken_columns(spec)
+        roles = taken_columns(spec, list(columns))
         assert self.data is not None
         for table_id, name in zip(dict.fromkeys(self.data.tables), self._names(self.data), strict=True):
             found = [c for c, origin in columns.items() if origin[0] == table_id and c not in roles]
@@ -272,6 +280,13 @@ class Desk:
                 if plain == usual:
                     self._update(target=name)
                     return
+        self._update(**self.times())
+
+    def times(self) -> dict[str, str]:
+        """Settings of survival where columns are obviously times and events; else none."""
+        with suppress(InputError):
+            return obvious_times(self.studio.catalogue.join(self.data).table) if self.data else {}
+        return {}
 
     # ---- columns ----------------------------------------------------------------------------------
 
@@ -286,7 +301,7 @@ class Desk:
 
     def features(self, joined: Joining) -> list[str]:
         """Columns to learn from, before views."""
-        leave = taken_columns(self.spec, self.data.key if self.data else "")
+        leave = taken_columns(self.spec, joined.columns, self.data.key if self.data else "")
         return [name for name in joined.columns if name not in leave]
 
     def views(self) -> dict[str, list[str]]:

@@ -272,7 +272,7 @@ class KernelsPage:
         """Draw the page."""
         lead = "Views are groups of columns that belong together. Each has its own kernels, and learning weights them."
         with page(self.studio, "/kernels", "Views and kernels", lead):
-            if self.desk.data is None or not self.desk.spec.target:
+            if self.desk.data is None or not self.desk.spec.predicted:
                 nothing("grid_view", NOT_YET, "Data", "/")
                 return
             # large tables take a while to read, so the page is shown first

@@ -16,11 +16,11 @@ from kernelweave._errors import InputError
 from kernelweave._parameters import said as written
 from kernelweave.learners import LEARNERS
 from kernelweave_app.runs.estimating import span
-from kernelweave_app.runs.fitting import MOST_ALPHAS, OF_PATHS, chosen, path_setting
-from kernelweave_app.runs.questions import OTHERS, PRESETS, QUESTIONS, grouped, preset_settings
+from kernelweave_app.runs.fitting import MOST_ALPHAS, OF_PATHS, chosen, parse_values, path_setting
+from kernelweave_app.runs.questions import OF_TIMES, OTHERS, PRESETS, QUESTIONS, grouped, preset_settings
 from kernelweave_app.runs.recommending import Recommendation
 from kernelweave_app.runs.settings import SpecField, kept, learner_settings
-from kernelweave_app.runs.spec import DEFAULT, Spec, label_of
+from kernelweave_app.runs.spec import DEFAULT, SURVIVAL, Spec, label_of
 from kernelweave_app.runs.writing import in_words
 from kernelweave_app.studio.looking import or_problem
 from kernelweave_app.studio.methods import explanation, has_probabilities, methods, scorers
@@ -61,10 +61,16 @@ ABOUT_PLAIN = (
     "With the default kernels a support vector machine for classes, least squares for numbers; with other kernels "
     "least squares."
 )
+ABOUT_TIMES = "Cox's model with weights of kernels that are all above zero."
 ABOUT_CHOICE = (
     "With the default kernels, C is the best of four, or alpha the best of a path, by five folds. Other values below "
     "ask for a path by those folds."
 )
+ABOUT_COST = (
+    "One number, the weight of the loss. Left empty, the best of nine values from 0.001 to 10 by five folds."
+)
+#: The score that chooses, by task, where none is named.
+USUAL = {"regression": "R²", "classification": "accuracy", SURVIVAL: "partial likelihood"}
 ABOUT_LIST = "All values to try, such as 0.1, 1, 10. A single value is fitted without a choice."
 
 
@@ -105,6 +111,8 @@ class Guide:
         self.studio, self.desk, self.changed, self.choose = studio, desk, changed, choose
         found = [one.name for one, names in grouped() if desk.spec.method in names]
         self.question = found[0] if found and found[0] != OTHERS.name else "predict"
+        if desk.spec.survival:
+            self.question = SURVIVAL
         self.found: Recommendation | None = None
         self.measured: tuple[Spec, Expected] | None = None
         self.problem = ""
@@ -121,16 +129,20 @@ class Guide:
         """Draw the card."""
         with card("Where to begin", "These four are enough; all other settings follow from the table."):
             with stack("kw-row"):
+                survival = self.desk.spec.survival
+                asked = [one for one in (*QUESTIONS, OF_TIMES) if (one is OF_TIMES) is survival]
                 dropdown(
-                    {one.name: one.title for one in QUESTIONS},
+                    {one.name: one.title for one in asked},
                     value=self.question,
                     label="Question",
                     on_change=lambda event: self.ask(event.value),
                 ).classes("grow")
                 with stack("grow"):
                     self.learner()
-                once("Recommend", "auto_awesome", self.recommend)
-            self.presets()
+                if not survival:
+                    once("Recommend", "auto_awesome", self.recommend)
+            if not survival:
+                self.presets()
             with stack("kw-row"):
                 once("How long will it take?", "timer", self.measure, "outline")
             self.told()
@@ -143,7 +155,7 @@ class Guide:
     @ui.refreshable_method
     def learner(self) -> None:
         """The learners of the question."""
-        names = dict((one.name, names) for one, names in grouped())[self.question]
+        names = dict((one.name, names) for one, names in grouped(self.desk.spec.survival))[self.question]
         titles = {name: PLAIN if name == DEFAULT else LEARNERS[name].__name__ for name in names}
         now = self.desk.spec.method
         dropdown(
@@ -369,7 +381,7 @@ class MethodPage:
             "How kernel weights are found, over which regularisation parameters, and how they are validated."
         )
         with page(self.studio, "/method", "Method and validation", lead):
-            if self.desk.data is None or not self.desk.spec.target:
+            if self.desk.data is None or not self.desk.spec.predicted:
                 nothing("tune", "Choose a table and a target first.", "Data", "/")
                 return
             later("Reading the tables", self.cards, self.read_target)
@@ -411,7 +423,7 @@ class MethodPage:
             self.form.wrong.pop(name, None)  # another learner may not have it
         with card("Learner"), stack("kw-narrow").style("gap: 1.6rem"):
             with stack("kw-pick").props('role=radiogroup aria-label="Learner"'):
-                for question, names in grouped():
+                for question, names in grouped(spec.survival):
                     fold = ui.element("details").classes("kw-fold")
                     if spec.method in names:
                         fold.props("open")
@@ -420,7 +432,8 @@ class MethodPage:
                         for name in names:
                             if name == DEFAULT:
                                 plain = partial(self.choose, DEFAULT, {})
-                                self.option(PLAIN, ABOUT_PLAIN, spec.method == DEFAULT, plain)
+                                about = ABOUT_TIMES if spec.survival else ABOUT_PLAIN
+                                self.option(PLAIN, about, spec.method == DEFAULT, plain)
                             else:
                                 self.learner_option(known[name], name == spec.method)
             if spec.method in known:
@@ -429,8 +442,10 @@ class MethodPage:
                 now = known[chosen(spec, self.target[0]).method]
                 with stack():
                     text(PLAIN, "h3").style("font-size: 1.1rem")
-                    text(f"{ABOUT_PLAIN} Here that is {now.title}.", "p")
-                    hint(ABOUT_CHOICE)
+                    about = ABOUT_TIMES if spec.survival else ABOUT_PLAIN
+                    text(f"{about} Here that is {now.title}.", "p")
+                    if not spec.survival:
+                        hint(ABOUT_CHOICE)
 
     def learner_option(self, method: Method, picked: bool) -> None:
         """A learner in the list."""
@@ -471,16 +486,19 @@ class MethodPage:
                 typeset(explanation(method.name))
             if not method.regression:
                 note("For classification only.")
-            if method.fields:
+            # the loss of survival is that of Cox's model
+            fields = [one for one in method.fields if one.name != "loss" or not self.desk.spec.survival]
+            if fields:
                 with stack("kw-fields"):
-                    for setting in method.fields:
+                    for setting in fields:
                         self.learner_field(setting)
             with ui.expansion("All parameters").props("dense"):
                 rows = [[p.name, p.about or p.kind, p.default] for p in method.parameters]
                 simple_table(["parameter", "meaning", "default"], rows, label=f"Parameters of {method.title}")
             inverse = method.regularization_parameter == "C"
             meaning = "C, the weight of the loss" if inverse else "alpha, the weight of the penalty"
-            hint(f"The regularisation parameter is {meaning}. It is chosen on the path.")
+            how = "by folds" if self.desk.spec.survival else "on the path"
+            hint(f"The regularisation parameter is {meaning}. It is chosen {how}.")
             if method.reference:
                 hint(method.reference)
 
@@ -504,6 +522,9 @@ class MethodPage:
     def path(self) -> None:
         """The regularisation parameters."""
         spec = self.desk.spec
+        if spec.survival:
+            self.cost()
+            return
         method = chosen(spec, self.target[0]).method
         name = path_setting(method) if method in LEARNERS else "alphas"
         given = getattr(spec, name)
@@ -558,6 +579,26 @@ class MethodPage:
                     ).props("outlined dense hide-bottom-space debounce=600")
             self.form.fields("rule")
 
+    def cost(self) -> None:
+        """The regularisation parameter of survival."""
+        usual = str(Spec.model_fields["Cs"].default)
+        one = replace(
+            self.form.known["Cs"],
+            label="C",
+            kind="number",
+            default=None,
+            help=ABOUT_COST,
+            least=1e-9,
+            most=1e9,
+        )
+        with card("Regularisation", ABOUT_COST):
+            values, n_values = parse_values("Cs", self.desk.spec.Cs)
+            self.form.field(
+                one,
+                value=float(values[0]) if values is not None and n_values == 1 else None,
+                keep=lambda cost: self.desk.set(Cs=usual if cost is None else repr(float(cost))),
+            )
+
     # ---- validation -------------------------------------------------------------------------------
 
     @ui.refreshable_method
@@ -568,10 +609,12 @@ class MethodPage:
         probable = has_probabilities(spec)
         with card(
             "Validation",
-            "Folds choose the regularisation parameter; held-out rows, or outer folds, assess the choice.",
+            "Every training row is predicted by a model of the other folds. Folds share out the events."
+            if spec.survival
+            else "Folds choose the regularisation parameter; held-out rows, or outer folds, assess the choice.",
         ):
             with stack("kw-fields"):
-                offered = {"": f"the usual ({'R²' if task == 'regression' else 'accuracy'})"}
+                offered = {"": f"the usual ({USUAL[task]})"}
                 known = scorers(task, n_classes)
                 offered |= {name: name.replace("_", " ") for name in known}
                 offered |= {} if spec.scoring in offered else {spec.scoring: spec.scoring}
@@ -592,6 +635,8 @@ class MethodPage:
         """The task, and the number of classes."""
         try:
             assert self.desk.data is not None
+            if self.desk.spec.survival:
+                return SURVIVAL, 1
             found = self.studio.target(self.desk.data, self.desk.spec.target, self.desk.spec.task)
         except InputError:
             return "classification", 2

@@ -178,7 +178,9 @@ def _fits(run: Run, wanted: Wanted, names: Mapping[str, str]) -> bool:
         value = value_of(run, wanted.score)
         if value is None or (value > wanted.least if small_is_good(wanted.score) else value < wanted.least):
             return False
-    words = " ".join([run.name, *run.marks.tags, run.marks.note, run.method, table, run.request.spec.target])
+    words = " ".join(
+        [run.name, *run.marks.tags, run.marks.note, run.method, table, run.request.spec.predicted]
+    )
     return all(part in words.casefold() for part in wanted.text.casefold().split())
 
 
@@ -249,6 +251,48 @@ class RunPage(ABC):
     @abstractmethod
     async def show(self, run: Run) -> None:
         """Draw what is below the heading."""
+
+
+class TargetsCard:
+    """Several targets of one row, a row of the table for each.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        Such as "prediction a", and "row" or the key first.
+    rows : sequence of rows
+    targets : sequence of str
+    """
+
+    def __init__(
+        self, columns: Sequence[str], rows: Sequence[Sequence[object]], targets: Sequence[str]
+    ) -> None:
+        self.columns, self.rows, self.targets = list(columns), rows, targets
+
+    def build(self) -> None:
+        """Draw the card."""
+        with card("Targets of one row") as aside:
+            with aside:
+                rows = dict(enumerate(f"row {row[0]}" for row in self.rows))
+                dropdown(
+                    rows,
+                    value=0,
+                    label="Row",
+                    with_input=True,
+                    on_change=lambda event: self.one.refresh(event.value),
+                ).style("width: 9rem")
+            self.one(0)
+
+    @ui.refreshable_method
+    def one(self, place: int | None) -> None:
+        """The targets of one row."""
+        cells = dict(zip(self.columns, self.rows[place or 0], strict=True))
+        parts = ("prediction", "low", "high", "probability", "truth")
+        kinds = [part for part in parts if f"{part} {self.targets[0]}" in cells]
+        rows = [[name, *(round_off(cells[f"{kind} {name}"]) for kind in kinds)] for name in self.targets]
+        with stack("kw-scroll kw-targets").props("tabindex=0").style("max-height: 30rem"):
+            heads = ["target", *kinds]
+            simple_table(heads, rows, numbers=range(1, len(heads)), label="Targets of one row")
 
 
 def round_off(value: object) -> object:
@@ -894,7 +938,7 @@ class Board:
             metric = next((m for m in run.metrics if m.name == self.wanted.score), None)
             self.cell(self.wanted.score or "score", score(metric), "num strong")
             self.cell("learner", run.method)
-            self.cell("table", f"{table_of(run, self.tables)}: {run.request.spec.target}")
+            self.cell("table", f"{table_of(run, self.tables)}: {run.request.spec.predicted}")
             seconds = seconds_of(run)
             self.cell("took", span(seconds) if run.state in FINAL and seconds is not None else "–", "num")
             self.cell("started", when(run))

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nicegui import ui
 
 from kernelweave._drawing import percent, score_text
 from kernelweave._types import Tree
+from kernelweave.inspection.held_times import CONCORDANCE, EQUAL
 from kernelweave.inspection.registry import Finding, Interval, repeated
 from kernelweave_app.runs.estimating import span
 from kernelweave_app.runs.spec import in_words_of
-from kernelweave_app.studio.pages.pieces import card, hint, plural, stack, stat, tag, text
+from kernelweave_app.studio.pages.pieces import card, hint, plural, simple_table, stack, stat, tag, text
 from kernelweave_app.studio.schema import Evidence, Run
 
 #: Sources of the chart, sentences of a part, and characters of a sentence that are shown at once.
 MOST_SOURCES, MOST_SENTENCES = 7, 3
+#: Scores of each of several targets that fit the screen.
+SCORES_OF_TARGETS = 3
 #: Words for the answers of findings, and how they are marked.
 WORDS = {
     "yes": ("yes", "good"),
@@ -80,7 +83,7 @@ def sources_of(numbers: Tree) -> tuple[list[SourceRow], str]:
             )
             for source, one in tested.values.items()
         ]
-        return rows, f"{what.format(score=score)}, with 95 % intervals."
+        return rows, f"{what.format(score=score.replace('^2', '²'))}, with 95 % intervals."
     weights = finding_of(numbers, "stability") or finding_of(numbers, "views")
     if weights is None:
         return [], ""
@@ -101,6 +104,12 @@ def _weight(name: str, one: Interval) -> SourceRow:
 
 def verdict(numbers: Tree, target: str) -> str:
     """Whether the model is better than the best simple rule, in a sentence."""
+    times = scores_of_times(numbers)
+    if times is not None and times.verdicts:
+        return OF_TIMES[times.verdicts[0].answer].format(target=target)
+    several = finding_of(numbers, "targets")
+    if several is not None and several.sentences:
+        return several.sentences[0].text
     simplest = finding_of(numbers, "simplest")
     answer = simplest.verdicts[0].answer if simplest is not None and simplest.verdicts else ""
     target = "the target" if target == "target" else repr(target)
@@ -116,8 +125,41 @@ def verdict(numbers: Tree, target: str) -> str:
     )
 
 
+#: Verdicts of survival, by whether the concordance is that of any order of the rows.
+OF_TIMES = {
+    "yes": "The model orders rows by {target} better than chance does.",
+    "no": "The model orders rows by {target} worse than chance does.",
+    "inconclusive": "These rows cannot tell whether the model orders rows by {target} better than chance does.",
+}
+
+
+def scores_of_times(numbers: Tree) -> Finding | None:
+    """Scores of survival: out of fold, or else of held-out rows."""
+    return finding_of(numbers, "out-of-fold times") or finding_of(numbers, "held-out times")
+
+
+def _pair(found: Mapping[str, Interval], score: str, rows: str) -> None:
+    """Values of one score with their intervals, each below a name of its own."""
+    with stack("kw-stats kw-pair"):
+        for name, one in found.items():
+            low, high = (score_text(score, end, one.n) for end in (one.low, one.high))
+            stat(
+                score_text(score, one.value, one.n), name, f"({low} to {high})" if one.low == one.low else ""
+            )
+    hint(f"{score[:1].upper() + score[1:]}, {rows}; 95 % intervals.")
+
+
 def show_scores(numbers: Tree) -> None:
     """One score with its interval beside that of the best simple rule."""
+    times, several = scores_of_times(numbers), finding_of(numbers, "targets")
+    if times is not None:
+        named = {"this model": CONCORDANCE, "equal weights": EQUAL}
+        found = {name: times.values[key] for name, key in named.items() if key in times.values}
+        _pair(found, CONCORDANCE, f"{times.n} {times.sampled} with {times.details['events']} events")
+        return
+    if several is not None:
+        show_targets(several)
+        return
     simplest = finding_of(numbers, "simplest")
     if simplest is None:
         folds = finding_of(numbers, "folds")
@@ -128,12 +170,17 @@ def show_scores(numbers: Tree) -> None:
                 )
         return
     score = simplest.details.get("score", "score")
-    with stack("kw-stats kw-pair"):
-        for name, one in list(simplest.values.items())[:2]:
-            low, high = (score_text(score, end, one.n) for end in (one.low, one.high))
-            stat(score_text(score, one.value, one.n), name, f"({low} to {high})")
-    rows = plural(int(simplest.n or 0), "held-out row")
-    hint(f"{score.capitalize() if score == 'accuracy' else score}, {rows}; 95 % intervals.")
+    _pair(dict(list(simplest.values.items())[:2]), score, plural(int(simplest.n or 0), "held-out row"))
+
+
+def show_targets(found: Finding) -> None:
+    """Scores of several targets, a row for each."""
+    (table,) = found.tables
+    with stack("kw-scroll kw-targets").props("tabindex=0").style("max-height: 24rem"):
+        cells, most = table.shown(), 1 + SCORES_OF_TARGETS
+        heads = [head.replace("^2", "²") for head in table.heads[:most]]
+        simple_table(heads, [row[:most] for row in cells], numbers=range(1, len(heads)), label=table.title)
+    hint(f"Scores of {plural(int(found.n or 0), 'held-out row')}.")
 
 
 def show_sources(numbers: Tree) -> None:
@@ -217,7 +264,7 @@ def show_story(run: Run, found: Evidence, place_next: Callable[[str], None]) -> 
         said.setdefault(one.topic, []).append(in_words_of("form", one.text))
     with card("Answers"), stack("kw-story"):
         with ui.element("section").classes("kw-verdict"):
-            text(verdict(numbers, run.request.spec.target), "p").classes("kw-said")
+            text(verdict(numbers, run.request.spec.predicted), "p").classes("kw-said")
             show_scores(numbers)
         with ui.element("section").classes("kw-matter"):
             text("Which sources matter?", "h3")
@@ -232,7 +279,9 @@ def show_story(run: Run, found: Evidence, place_next: Callable[[str], None]) -> 
         with ui.element("section").classes("kw-sure"):
             text("How sure?", "h3")
             tested = [one for one in said.get("sure", []) if "permut" in one.lower()]
-            _sentences(tested[:1])
+            # of survival whether learnt weights are worth more than equal ones
+            equal = [one for one in said.get("baseline", []) if "equal weights" in one]
+            _sentences((tested or equal)[:1])
             if kind := next_kind(found):
                 place_next(kind)
             else:

@@ -26,7 +26,7 @@ from kernelweave._types import Tree
 from kernelweave.estimators.choosing import not_an_estimate
 from kernelweave.inspection.registry import QUESTIONS, Finding, repeated
 from kernelweave_app.runs.estimating import span
-from kernelweave_app.runs.spec import in_words_of
+from kernelweave_app.runs.spec import SURVIVAL, in_words_of
 from kernelweave_app.studio.catalogue import PROSTATE
 from kernelweave_app.studio.jobs import FIGURES, GOING, OF_EVIDENCE
 from kernelweave_app.studio.pages import charts
@@ -58,7 +58,7 @@ from kernelweave_app.studio.pages.pieces import (
     text,
     word_button,
 )
-from kernelweave_app.studio.pages.runs import RunPage, round_off
+from kernelweave_app.studio.pages.runs import RunPage, TargetsCard, round_off
 from kernelweave_app.studio.pages.story import announced, show_story
 from kernelweave_app.studio.schema import (
     Evidence,
@@ -158,6 +158,8 @@ class ContributionsCard:
         if held is None or not self.found.held or self.row >= len(held.rows):
             return ""
         row = dict(zip(held.columns, held.rows[self.row], strict=True))
+        if "truth" not in row:
+            return ""
         return f"Predicted {row['prediction']}, true {row['truth']}."
 
     def heat(self) -> Tree:
@@ -181,6 +183,25 @@ CHARTS: dict[str, tuple[str, Callable[[Tree], tuple[Tree, str]], str]] = {
         "Permutation test",
         charts.permutation,
         "Scores with permuted targets; the line is the score with the true ones.",
+    ),
+}
+#: Those of survival.
+OF_TIMES: dict[str, tuple[str, Callable[[Tree], tuple[Tree, str]], str]] = {
+    "risk groups": (
+        "Survival by risk",
+        charts.risk_groups,
+        "Share of rows without an event (Kaplan-Meier), in thirds of the rows by the risk that models of the other "
+        "folds predict, with 95 % bands.",
+    ),
+    "survival calibration": (
+        "Calibration of survival",
+        charts.survival_calibration,
+        "Observed against predicted survival at one time, by groups of predictions out of fold, with 95 % intervals.",
+    ),
+    "survival error": (
+        "Error of survival over time",
+        charts.survival_error,
+        "Brier score out of fold at every time; smaller is better.",
     ),
 }
 #: Seconds between two looks at what is being computed.
@@ -363,8 +384,13 @@ class EvidenceCard:
     @ui.refreshable_method
     def parts(self) -> None:
         """Charts of what was computed, and downloads."""
+        self.charts(CHARTS)
+        self.classes()
+
+    def charts(self, known: Mapping[str, tuple[str, Callable[[Tree], tuple[Tree, str]], str]]) -> None:
+        """Charts of findings, each with its sentences and its table."""
         tree = self.found.numbers
-        for key, (title, make, caption) in CHARTS.items():
+        for key, (title, make, caption) in known.items():
             if not tree.get(key):
                 continue
             with card(title) as aside:
@@ -372,7 +398,14 @@ class EvidenceCard:
                     prints(self.run_id, OF_EVIDENCE[key], title)
                 options, tall = make(tree[key]["details"])
                 charts.figure(options, title, caption, height=tall)
-        self.classes()
+                if known is OF_TIMES:
+                    found = Finding.from_json(tree[key])
+                    for one in found.sentences:
+                        text(one.text, "p")
+                    with ui.expansion("As a table").props("dense"):
+                        for table in found.tables:
+                            numbers = range(1, len(table.heads))
+                            simple_table(table.heads, table.shown(), numbers=numbers, label=table.title)
 
     @ui.refreshable_method
     def paper(self) -> None:
@@ -644,6 +677,8 @@ class UnderstandPage(RunPage):
         parts: dict[str, Callable[[], object]] = {"Scores": lambda: self.scores(run, results, found)}
         if proofs is not None:
             parts["More computations"] = proofs.build
+        if proofs is not None and OF_TIMES.keys() & self.known.keys():
+            parts["Survival"] = lambda: proofs.charts(OF_TIMES)
         parts["Kernels"] = lambda: self.kernels(results)
         if results.paths:
             parts["Path"] = lambda: self.paths(run, results)
@@ -727,8 +762,8 @@ class UnderstandPage(RunPage):
                     tag("stopped early", "warn", "stop")
                 link("Report", f"/api/runs/{run.id}/files/report.html?show=true", new_tab=True)
                 link("Model and files", f"/use?run={run.id}")
-            for nested in (False, True):
-                found = [m for m in run.metrics if m.name.endswith(", nested") == nested]
+            for apart in (False, True):
+                found = [m for m in run.metrics if m.name.endswith((", nested", ", out of fold")) == apart]
                 if found:
                     with stack("kw-stats"):
                         for metric in found:
@@ -862,10 +897,18 @@ class UnderstandPage(RunPage):
         held, classes = results.held, results.task == "classification"
         assert held is not None
         columns, rows = held.columns, [[round_off(value) for value in row] for row in held.rows]
-        truth, guess = columns.index("truth"), columns.index("prediction")
+        places = {name: columns.index(name) for name in ("truth", "prediction") if name in columns}
+        truth, guess = places.get("truth", 0), places.get("prediction", 0)
         cut = held.n_rows > len(held.rows)
         cut_off = f"The first {len(held.rows):,} of {plural(held.n_rows, 'row')}".replace(",", "\u202f")
-        if classes:
+        if held.targets:
+            # a column for every target and number would be wider than any page
+            TargetsCard(held.columns, held.rows, held.targets).build()
+            hint("The file of predictions, on the page Use, has all rows and targets.")
+            return
+        if results.task == SURVIVAL:
+            pass
+        elif classes:
             self.ranking(held)
             columns = ["right", *columns]
             rows = [["yes" if str(row[truth]) == str(row[guess]) else "no", *row] for row in rows]

@@ -30,7 +30,7 @@ from kernelweave_app.studio.pages.pieces import (
     thumb,
     verbatim,
 )
-from kernelweave_app.studio.pages.runs import RunPage, round_off
+from kernelweave_app.studio.pages.runs import RunPage, TargetsCard, round_off
 from kernelweave_app.studio.schema import Artifact, Data, Predicted, Run, TableRef
 from kernelweave_app.studio.store import FILES
 
@@ -45,6 +45,15 @@ def pick_files(label: str, refs: list[TableRef], *, several: bool) -> ui.select:
 def address(run_id: str, name: str, *, show: bool = False) -> str:
     """The address of a file of a run."""
     return f"/api/runs/{run_id}/files/{quote(name)}{'?show=true' if show else ''}"
+
+
+def read_times(field: ui.input | None) -> list[float] | None:
+    """The times in a field; None where it is empty."""
+    text = "" if field is None else (field.value or "").replace(",", " ")
+    try:
+        return [float(part) for part in text.split()] or None
+    except ValueError:
+        raise InputError(f"Times must be numbers such as 100, 365, got {text!r:.40}.") from None
 
 
 class UsePage(RunPage):
@@ -86,12 +95,18 @@ class UsePage(RunPage):
                 "Or drop new files here" if several else "Or drop a new file here", uploaded, multiple=several
             )
 
+            times = None
+            if run.request.spec.survival:
+                times = ui.input("Times, separated by commas", placeholder="quarters of the times of events")
+                times.props("outlined dense").style("width: 100%")
+                hint("At each of them the probability of no event until then is predicted.")
+
             async def go() -> None:
                 found = pick.value if several else [pick.value]
                 if not found or not found[0]:
                     raise InputError("Choose a table first.")
                 new = Data(tables=found, key=data.key)
-                self.result.refresh(await offload(self.studio.predict, run.id, new))
+                self.result.refresh(await offload(self.studio.predict, run.id, new, read_times(times)))
                 self.files.refresh(run, await offload(self.studio.artifacts, run.id))
 
             with stack("kw-end"):
@@ -133,6 +148,8 @@ class UsePage(RunPage):
                 hint("Low and high: intervals that hold the target of 90 % of new rows.")
             if not found.scores and not found.apart:
                 hint("The table has no known target, so there is no score.")
+            if found.targets:
+                TargetsCard(found.columns, found.rows, found.targets).build()
             big_table(
                 found.columns, [[round_off(v) for v in row] for row in found.rows], label="New predictions"
             )
