@@ -248,7 +248,7 @@ def interrupt(monkeypatch, after, solve=cardinality.solve_convex):
     monkeypatch.setattr(cardinality, "solve_convex", interrupted)
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_ctrl_c_and_callbacks_keep_the_best_so_far(monkeypatch):
     gram, y = hard()
     best = kw.solvers.solve_cardinality_mkl(gram, y, 10.0, 3)

@@ -422,7 +422,7 @@ def _arrays(path):
     return str(path)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_gets_one_clear_line(case, wine, tmp_path, capsys):
     make, words = BAD[case]

@@ -428,6 +428,7 @@ ALL = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("learner", ALL, ids=repr)
 def test_learners_predict_with_what_they_learnt(learner, cancer):
     """Decision values equal the kernel of the last layer on all rows at once, and sums of contributions."""

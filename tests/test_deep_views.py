@@ -615,7 +615,7 @@ def command(*arguments):
         return main(list(arguments))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("method", "options"),
     [
@@ -707,6 +707,7 @@ BAD = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", BAD)
 def test_bad_options_get_one_clear_line(case, table, tmp_path, capsys):
     options, words = BAD[case]

@@ -162,6 +162,7 @@ LINEAR = (
 )
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("kind", "normalize"),
     [(kind, normalize) for kind in KINDS for normalize in ("mean-diagonal", "trace", "norm", "center", None)]

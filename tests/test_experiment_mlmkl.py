@@ -545,7 +545,7 @@ def test_optimistic_columns_and_only_they_are_chosen_by_test_scores(tmp_path):
     assert a == b
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_killed_runs_resume_to_identical_tables(small, tmp_path):
     experiment, options, rows = small
     few = options.with_values(

@@ -202,6 +202,7 @@ BAD = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", BAD)
 def test_bad_files_end_with_one_line(tmp_path, capsys, monkeypatch, name):
     monkeypatch.setattr("kernelweave_app.runs.formats.kernel_matrices.MOST_VALUES", 900_000)

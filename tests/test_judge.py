@@ -422,6 +422,7 @@ def censored(seed):
     return kw.solve(problem, tol=float(10.0 ** rng.uniform(-8, -2))), problem, data
 
 
+@pytest.mark.sampled(5)
 @needs_long_double
 @pytest.mark.parametrize("seed", range(60))
 def test_certificates_of_censored_times_are_confirmed_and_changed_ones_refused(seed, tmp_path):

@@ -102,6 +102,7 @@ def decaying(rng, n, rank):
     return X @ X.T
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("make", [flat, lonely, scales, groups, decaying])
 @pytest.mark.parametrize("n", [60, 240, 600])
 @pytest.mark.parametrize("share", [0.2, 0.7, 1.0])
@@ -189,6 +190,7 @@ BANK = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("n", [150, 500, 720])
 def test_factors_without_matrices_are_the_kernels(n, sparse, rng):

@@ -607,6 +607,7 @@ def made_up(monkeypatch, curves):
 ALL = 0.5 ** np.arange(30)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("top", [0, 1, 2, 7, 14, 15, 22, 28, 29])
 @pytest.mark.parametrize("shift", [-4, 0, 5])
 def test_the_search_climbs_to_the_best_mean(monkeypatch, top, shift):

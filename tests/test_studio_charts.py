@@ -283,6 +283,7 @@ RANGES = {
 MEANS = (-0.97, 0.0, 0.02, 0.5, 0.98, 1.0)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("score", "low", "high", "mean"),
     [(name, *ends, mean) for name, ends in RANGES.items() for mean in MEANS if ends[0] <= mean <= ends[1]],

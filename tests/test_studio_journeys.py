@@ -126,6 +126,7 @@ def test_two_tables_to_a_published_figure(start, patients, tmp_path, how):
         look(here, "two-tables", f"{here.base}/understand?run={run}", f"{here.base}/use?run={run}")
 
 
+@pytest.mark.nightly
 def test_an_expression_table_with_a_missing_view(start, patients, tmp_path):
     genes, proteins = columns(patients, "mrna")[:80], columns(patients, "protein")[:60]
     patients[["patient", *genes, "target"]].to_csv(tmp_path / "expression.csv", index=False)
@@ -150,6 +151,7 @@ def test_an_expression_table_with_a_missing_view(start, patients, tmp_path):
     look(here, "missing-view", f"{here.base}/", f"{here.base}/understand?run={run}")
 
 
+@pytest.mark.nightly
 def test_three_grams(start, data_dir, tmp_path):
     digits = pd.read_csv(data_dir / "mfeat.csv.gz").iloc[::10].reset_index(drop=True)
     names = np.array([f"d{k:03d}" for k in range(len(digits))])
@@ -206,6 +208,7 @@ def test_text_views(start, data_dir, tmp_path):
     look(here, "text", f"{here.base}/", f"{here.base}/understand?run={run}")
 
 
+@pytest.mark.nightly
 def test_a_regression_with_its_path_and_a_permutation_test(start, data_dir):
     here = start("Houses")
     hand, page = Pointer(here), here.page

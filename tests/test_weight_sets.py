@@ -74,6 +74,7 @@ def project_by_conic(known, v):
     return d.value
 
 
+@pytest.mark.sampled(3)
 @every_projection
 @pytest.mark.parametrize("spread", [0.01, 1.0, 30.0])
 def test_projections_of_the_cone_solver(known, spread, rng):
