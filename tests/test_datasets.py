@@ -63,6 +63,7 @@ def original(data_dir: Path, name: str):
     return read_table(read_bytes(path), path.name)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", sorted(FACTS))
 def test_sizes_and_classes(name, data_dir):
     original(data_dir, name)
@@ -78,6 +79,7 @@ def test_sizes_and_classes(name, data_dir):
         assert np.bincount(data.y).min() == smallest
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", SMALL)
 def test_files_say_what_the_registry_says(name, data_dir):
     table = original(data_dir, name)
@@ -248,6 +250,7 @@ def corrupted(name, table):
     return columns, rows
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", [
     "heart", "australian", "credit", "prostate", "sonar", "servo", "autompg", "cpu", "wpbc", "ilpd", "monk3",
 ])  # fmt: skip

@@ -512,6 +512,8 @@ DISPLAYS = {
 }
 
 
+@pytest.mark.slow
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", DISPLAYS)
 def test_given_axes_are_used(two, name):
     figure, axes = plt.subplots(1, 2, figsize=(14, 6), layout="constrained")
@@ -615,6 +617,7 @@ def command(*arguments):
         return main(list(arguments))
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("method", "options"),

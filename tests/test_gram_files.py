@@ -115,6 +115,7 @@ def test_the_script_makes_the_same_model(file, folder, monkeypatch):
     assert [one["column"] for one in grams.values()] == ["id", "id"]
 
 
+@pytest.mark.full
 def test_by_position_and_held_out_rows(folder, monkeypatch):
     # rows of an npy file have no names; of new rows a column for each row of the fit's matrix will do
     monkeypatch.chdir(folder)

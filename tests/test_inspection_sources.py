@@ -126,6 +126,7 @@ def test_holm_is_that_of_its_definition():
 # ---- permutations ----------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("groups", [None, np.arange(120) % 7])
 def test_permutations_are_those_of_scikit_learn(patients, groups):
     X, y = patients

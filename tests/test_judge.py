@@ -274,6 +274,7 @@ def test_changed_numbers_are_refused(certificate, rng):
     assert judge.judge(content, other)[0] == "`y` is not what the fit was given."
 
 
+@pytest.mark.sampled(3)
 @needs_long_double
 def test_bounds_in_extended_precision_contain_the_exact_ones(certificate, monkeypatch):
     content, data = certificate

@@ -190,6 +190,7 @@ BANK = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("n", [150, 500, 720])

@@ -257,6 +257,7 @@ def test_the_conditions_of_the_optimum_hold(loss):
     assert_allclose(got.dual_coef.sum(), 0.0, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hostile", [False, True])
 def test_random_problems_agree_with_kernels(hostile):
     ended, others = [], []

@@ -533,6 +533,7 @@ def places(node, at=()):
         yield from places(value, (*at, key))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_states_that_were_changed_and_sealed_again_fail_with_a_clear_error(raws, tmp_path, rng):
     """Somebody may write a file by hand: 58 of 1,400 such changes were loaded, and failed in a prediction."""

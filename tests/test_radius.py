@@ -526,6 +526,8 @@ def test_recovery_and_box(problem):
 # ---- RKL is convex --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("C", [0.05, 1.0, 20.0, 1e3])
 def test_rkl_reaches_the_conic_optimum(problem, C):
     stack, y = problem

@@ -245,6 +245,7 @@ def test_the_checks_of_figures_can_fail():
     plt.close(figure)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("n_classes", [2, 5, 12, 30])
 def test_confusion_matrices_grow_with_their_classes(n_classes):
     import matplotlib.pyplot as plt

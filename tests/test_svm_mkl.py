@@ -248,7 +248,7 @@ ALL = [
 ]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(4)
 @pytest.mark.slow
 @pytest.mark.parametrize(("weight_set", "method"), ALL)
 @pytest.mark.parametrize("loss", LOSSES)
@@ -658,6 +658,7 @@ def test_values_of_the_cone_solver_for_features():
         agree(result, oracle(stack, y, C, weight_set), 1e-8)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["features", "duplicated", "with zeros", "rank two", "narrow"])
 def test_problems_of_all_sizes_and_scales(kind, rng):
