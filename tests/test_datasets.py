@@ -17,7 +17,14 @@ import pytest
 from kernelweave import InputError, datasets
 from kernelweave.datasets import finding, fourteen_cancers, info
 from kernelweave.datasets.encoding import encode
-from kernelweave.datasets.reading import RawTable, content_checksum, read_bytes, read_table
+from kernelweave.datasets.reading import (
+    Layout,
+    RawTable,
+    content_checksum,
+    read_bytes,
+    read_delimited,
+    read_table,
+)
 from kernelweave.datasets.registry import registry
 
 SMALL = [
@@ -396,6 +403,11 @@ def published(name, table) -> bytes:
         else:
             lines.append(layout.separator.join(cells.get(column, '"extra"') or "?" for column in order))
     return "\n".join(lines).encode()
+
+
+def test_sparse_files_count_columns_from_one():
+    found = read_delimited(b"+1 1:0.5 3:2\n-1 2:1\n", "some", Layout(sparse=True), ("a", "b", "c", "target"))
+    assert found.rows == [["0.5", "0", "2", "1"], ["0", "1", "0", "-1"]]
 
 
 WITH_ADDRESS = [name for name in SMALL if registry()[name].url]
