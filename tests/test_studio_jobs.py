@@ -90,7 +90,7 @@ def test_runs_wait_for_their_turn(served):
     assert served.wait(third)["state"] == "done"
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_cancelling_keeps_what_is_done(served):
     """After one of the folds is complete there is a model; the path as far as it came is there in any case."""
     request = slow_request()

@@ -96,6 +96,7 @@ def begin(hand, preset="Quick"):
     hand.page.wait_for_url("**/runs?run=*")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("how", [Pointer, Keyboard])
 def test_two_tables_to_a_published_figure(start, patients, tmp_path, how):
     proteins = patients[["patient", *columns(patients, "protein"), "target"]].iloc[:140]
@@ -250,6 +251,7 @@ def test_the_prostate_template_ends_in_the_printed_coefficients(start, data_dir)
     assert hand.count <= 3
 
 
+@pytest.mark.nightly
 def test_a_new_file_is_predicted(start, data_dir, tmp_path):
     frame = pd.read_csv(data_dir / "wdbc.csv")
     old, new = frame.iloc[:400], frame.iloc[400:].drop(columns="target")
