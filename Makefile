@@ -109,7 +109,7 @@ test: $(STAMPS)/group-test
 test-rest: $(STAMPS)/group-test
 	$(BIN)/python $(PYTEST) --part=rest $(ARGS)
 
-# What both leave out.
+# What both leave out, and properties with ten times as many examples.
 test-nightly: $(STAMPS)/group-test
 	$(BIN)/python $(PYTEST) --part=nightly $(ARGS)
 
@@ -135,7 +135,7 @@ shake: $(STAMPS)/group-test
 OLDEST := build/oldest
 test-oldest: $(OLDEST)/ready
 	$(OLDEST)/bin/python $(PYTEST) -q -m 'not slow' $(addprefix tests/test_,$(addsuffix .py, \
-	  annotated_files callbacks estimators learners model_selection persistence workflows)) $(ARGS)
+	  annotated_files estimators learners model_selection persistence workflows)) $(ARGS)
 
 $(OLDEST)/ready: $(SOURCES) .ci/oldest $(shell find src -type f -not -path '*/__pycache__/*')
 	@echo "Installing the oldest versions in $(OLDEST) ..."

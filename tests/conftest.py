@@ -1,9 +1,12 @@
 """Fixtures for all tests: one seed by default, and the folder of real data sets where there is one."""
 
+import gc
 import os
 import signal
 import sys
 import threading
+import zlib
+from collections import Counter
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
@@ -19,11 +22,14 @@ import hypothesis
 import numpy as np
 import pytest
 
+# Thousands of tests are collected and all of them stay: looking among them for garbage takes a fifth of that time.
+gc.disable()
+
 # The same examples on every run: a test that fails today fails tomorrow. Searching is for KERNELWEAVE_TEST_SEED.
-hypothesis.settings.register_profile(
-    "kernelweave", deadline=None, derandomize=True, database=None, max_examples=50
-)
-hypothesis.settings.load_profile("kernelweave")
+for profile, examples in (("core", 25), ("rest", 50), ("nightly", 250), ("all", 50)):
+    hypothesis.settings.register_profile(
+        profile, deadline=None, derandomize=True, database=None, max_examples=examples
+    )
 
 SEED_VARIABLE = "KERNELWEAVE_TEST_SEED"
 
@@ -79,19 +85,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    hypothesis.settings.load_profile(config.getoption("--part"))
+
+
 def parts_of(items: list[pytest.Item]) -> dict[pytest.Item, str]:
     """The part that every test belongs to, by its marks `full`, `browser`, `nightly` and `sampled`."""
-    found, counts = {}, {}
+    found, places = {}, {}
+    combinations = Counter(item.nodeid.partition("[")[0] for item in items)
     for item in items:
         part = 1 if item.get_closest_marker("full") or item.get_closest_marker("browser") else 0
         sampled = item.get_closest_marker("sampled")
         if item.get_closest_marker("nightly"):
             part = 2
         elif sampled is not None:
-            name = item.nodeid.partition("[")[0]
-            place = counts[name] = counts.get(name, -1) + 1
+            name, (step,) = item.nodeid.partition("[")[0], sampled.args
+            if name not in places:
+                # functions with the same combinations begin with different ones, and so share them out
+                places[name] = -(zlib.crc32(name.encode()) % max(1, min(step, combinations[name] - 1)))
             # one in the first part, its neighbour in the next, and all others at night
-            part = min(part + place % sampled.args[0], 2)
+            part = min(part + places[name] % step, 2)
+            places[name] += 1
         found[item] = PARTS[part]
     return found
 
@@ -100,8 +114,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     part = config.getoption("--part")
     if part != "all":
         found = parts_of(items)
-        config.hook.pytest_deselected(items=[item for item in items if found[item] != part])
-        items[:] = [item for item in items if found[item] == part]
+        # properties are tested with more examples at night
+        kept = {
+            item
+            for item in items
+            if found[item] == part
+            or (part == "nightly" and getattr(getattr(item, "obj", None), "is_hypothesis_test", False))
+        }
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = [item for item in items if item in kept]
     places = {name: place for place, name in enumerate(LONG)}
     # Within a file quick tests first: with -x an error is met in seconds.
     files = {path: number for number, path in enumerate(dict.fromkeys(item.path for item in items))}
@@ -112,6 +133,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.get_closest_marker("slow") is not None,
         )
     )
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

@@ -103,11 +103,10 @@ def test_one_command_fills_in_the_address_of_the_project(tmp_path, capsys):
     capsys.readouterr()
 
 
-@pytest.mark.parametrize(
-    "claim", [c for c in claims.CLAIMS if c.source != "computed"], ids=lambda c: c.source
-)
-def test_stored_claims_are_those_of_the_results(claim):
-    assert list(claims.failures(claim)) == []
+def test_stored_claims_are_those_of_the_results():
+    stored = [claim for claim in claims.CLAIMS if claim.source != "computed"]
+    assert stored
+    assert [failure for claim in stored for failure in claims.failures(claim)] == []
 
 
 def test_every_number_among_measurements_is_a_claim():

@@ -99,6 +99,7 @@ def bounded(late, best):
     assert late.rel_gap > 1e-8
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("kind", "method"), MARGIN)
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 def test_margin_problems_end_in_time(kind, method, loss, gram, table):

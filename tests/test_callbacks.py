@@ -117,7 +117,7 @@ STOPS = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("stop", STOPS)
 @pytest.mark.parametrize("kind", PROBLEMS)
 # inside the second fold, at its first and last alpha
@@ -160,6 +160,7 @@ def test_a_stop_before_the_first_fold_is_complete_keeps_nothing(rng, stop):
     assert model.set_callbacks().fit(*rows(rng, "regression")).status_ == "converged"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("stop", STOPS)
 @pytest.mark.parametrize("kind", PROBLEMS)
 def test_a_stop_on_the_way_down_keeps_the_last_alpha(rng, kind, stop):

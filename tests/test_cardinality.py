@@ -56,7 +56,7 @@ def value_of(gram, y, C, found, ridge=0.0, loss="hinge"):
 # ---- the optimum --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("ridge", [0.0, 3.0])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_no_subset_is_better(loss, ridge, rng):
@@ -149,6 +149,7 @@ def test_kernels_of_zeros_alone(rng):
 # ---- bounds ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("ridge", [0.0, 2.0])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_bounds_of_the_pool_lie_below_every_subset(loss, ridge, rng):
@@ -248,7 +249,7 @@ def interrupt(monkeypatch, after, solve=cardinality.solve_convex):
     monkeypatch.setattr(cardinality, "solve_convex", interrupted)
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_ctrl_c_and_callbacks_keep_the_best_so_far(monkeypatch):
     gram, y = hard()
     best = kw.solvers.solve_cardinality_mkl(gram, y, 10.0, 3)

@@ -360,6 +360,7 @@ BAD = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -422,7 +423,7 @@ def _arrays(path):
     return str(path)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_gets_one_clear_line(case, wine, tmp_path, capsys):
     make, words = BAD[case]
@@ -466,7 +467,7 @@ FAILURES = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("step", ["save", "write_text", "make_report"])
 @pytest.mark.parametrize("why", FAILURES)
 def test_a_run_that_fails_leaves_nothing(step, why, tiny_run, tmp_path, monkeypatch, capsys):

@@ -102,6 +102,7 @@ def prostate(tmp_path):
     return path
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("swapped", [False, True])
 def test_a_column_called_train_names_the_rows_to_train_on(prostate, swapped, tmp_path, capsys):
     """Or, where its other value is listed, the other ones: fit, files, script and a fit with these settings agree."""
@@ -294,6 +295,7 @@ def test_demo(tmp_path, capsys):
     assert (tmp_path / "d" / "report.html").exists()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["classes", "numbers"])
 def test_a_plain_fit_is_that_of_python(kind, wine, diabetes, tmp_path, capsys):
     """The same kernels, learner, regularisation and predictions, also from the script and from saved settings."""
@@ -363,6 +365,7 @@ def test_settings_of_other_learners_are_named(wine, tmp_path, capsys):
     assert "solver='armijo'" in (tmp_path / "other" / "script.py").read_text()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("method", ["platt", "isotonic"])
 def test_probabilities(wine, tmp_path, capsys, method):
     run = tmp_path / "run"
@@ -401,6 +404,7 @@ def test_probabilities(wine, tmp_path, capsys, method):
     np.testing.assert_allclose(names["model"].predict_proba(X), model.predict_proba(X), atol=1e-9)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(4)
 @pytest.mark.drawn
 @pytest.mark.parametrize("kind", ["regression", "classes"])
@@ -418,6 +422,7 @@ def test_a_constant_feature_makes_a_whole_run(command, kind, tmp_path):
     assert {p.name for p in out.iterdir()} == (names if command == "fit" else {"path.csv", "path.svg"})
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("labels", [("yes", "no"), (1, 2), (0, 1)])
 def test_scores_of_two_classes_take_any_labels(labels, tmp_path):
     rng = np.random.default_rng(0)

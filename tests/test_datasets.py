@@ -17,7 +17,14 @@ import pytest
 from kernelweave import InputError, datasets
 from kernelweave.datasets import finding, fourteen_cancers, info
 from kernelweave.datasets.encoding import encode
-from kernelweave.datasets.reading import RawTable, content_checksum, read_bytes, read_table
+from kernelweave.datasets.reading import (
+    Layout,
+    RawTable,
+    content_checksum,
+    read_bytes,
+    read_delimited,
+    read_table,
+)
 from kernelweave.datasets.registry import registry
 
 SMALL = [
@@ -63,6 +70,7 @@ def original(data_dir: Path, name: str):
     return read_table(read_bytes(path), path.name)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", sorted(FACTS))
 def test_sizes_and_classes(name, data_dir):
     original(data_dir, name)
@@ -78,6 +86,7 @@ def test_sizes_and_classes(name, data_dir):
         assert np.bincount(data.y).min() == smallest
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", SMALL)
 def test_files_say_what_the_registry_says(name, data_dir):
     table = original(data_dir, name)
@@ -248,6 +257,7 @@ def corrupted(name, table):
     return columns, rows
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", [
     "heart", "australian", "credit", "prostate", "sonar", "servo", "autompg", "cpu", "wpbc", "ilpd", "monk3",
 ])  # fmt: skip
@@ -393,6 +403,11 @@ def published(name, table) -> bytes:
         else:
             lines.append(layout.separator.join(cells.get(column, '"extra"') or "?" for column in order))
     return "\n".join(lines).encode()
+
+
+def test_sparse_files_count_columns_from_one():
+    found = read_delimited(b"+1 1:0.5 3:2\n-1 2:1\n", "some", Layout(sparse=True), ("a", "b", "c", "target"))
+    assert found.rows == [["0.5", "0", "2", "1"], ["0", "1", "0", "-1"]]
 
 
 WITH_ADDRESS = [name for name in SMALL if registry()[name].url]

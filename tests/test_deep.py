@@ -114,7 +114,7 @@ CRITERIA = [
 ]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(("name", "loss", "C"), [(*case, C) for C in (0.3, 10.0) for case in CRITERIA])
 def test_derivatives_of_criteria(name, loss, C, rng):
     """Through three layers, with the machine's own response, weighted rows; measured: at most 2e-8."""
@@ -299,6 +299,7 @@ def test_backtracking_never_raises_the_criterion(name, n_layers, rng):
     assert result.gap - result.rounding < 1e-6 * result.primal
 
 
+@pytest.mark.slow
 def test_training_error_memorises_and_out_of_fold_error_does_not():
     """The demonstration of the paper's weakness: over these six runs the measured mean accuracies are 0.98 for equal
     weights, 0.84 for the training error and 0.98 out of fold."""
@@ -428,6 +429,7 @@ ALL = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("learner", ALL, ids=repr)
 def test_learners_predict_with_what_they_learnt(learner, cancer):
     """Decision values equal the kernel of the last layer on all rows at once, and sums of contributions."""

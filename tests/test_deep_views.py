@@ -512,6 +512,8 @@ DISPLAYS = {
 }
 
 
+@pytest.mark.slow
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", DISPLAYS)
 def test_given_axes_are_used(two, name):
     figure, axes = plt.subplots(1, 2, figsize=(14, 6), layout="constrained")
@@ -615,7 +617,8 @@ def command(*arguments):
         return main(list(arguments))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("method", "options"),
     [
@@ -707,6 +710,7 @@ BAD = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", BAD)
 def test_bad_options_get_one_clear_line(case, table, tmp_path, capsys):
     options, words = BAD[case]

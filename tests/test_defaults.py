@@ -137,6 +137,7 @@ def test_words_weigh_as_often_as_they_are_repeated():
     assert len(kernels_of(np.repeat(counts, weights.astype(int), axis=0))) == len(DENSE) + 3
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("estimator", [kw.MKLClassifier, kw.MKLRegressor])
 def test_counts_of_words_have_one_model_in_every_form(estimator):
     counts, y = texts()

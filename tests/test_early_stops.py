@@ -64,6 +64,7 @@ def test_margin_problems(number, loss, weight_set):
         covers(kw.solve_svm_mkl(stack, y, C, weight_set, loss=loss, tol=TOL, max_iter=most), best)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("loss", [name for name, kind in LOSSES.items() if kind.rowwise])
 def test_rows_in_chunks(number, loss):
     X, y, C = make(number, loss)
@@ -100,6 +101,7 @@ def test_ridge_problems_on_features(number, route):
             covers(kw.solve_rls2(given, target, alpha, max_iter=most, tol=TOL), best)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", ["rkl", "do"])
 @pytest.mark.parametrize("step", ["newton", "spectral", "armijo"])
 def test_radius_problems(number, kind, step):
@@ -123,6 +125,7 @@ def test_alignment(number):
         assert late.primal + late.gap >= best.primal - best.rounding
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", ["rls2", "simple", "silp", "lp", "elastic-net", "soft-margin", "rkl", "do"])
 def test_estimators(number, name):
     X, y, C = make(number)

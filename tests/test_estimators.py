@@ -78,6 +78,7 @@ KINDS = ("regression", "outputs", "binary", "classes")
 # ---- decompositions --------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "options",
@@ -162,6 +163,7 @@ LINEAR = (
 )
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("kind", "normalize"),
     [(kind, normalize) for kind in KINDS for normalize in ("mean-diagonal", "trace", "norm", "center", None)]
@@ -290,6 +292,7 @@ def test_a_class_of_weight_zero_does_not_exist(rng):
     assert set(model.predict(X)) <= {"a", "c"}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", ["binary", "classes"])
 @pytest.mark.parametrize("auto", [False, True])
 def test_class_weight_is_sample_weight(rng, kind, auto):

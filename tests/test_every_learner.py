@@ -423,7 +423,7 @@ def test_every_learner_says_what_it_certifies():
         assert (case.name in FACTORS) != (case.name in NO_FACTOR), f"{case.name} needs a row in FACTORS"
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 @every_case
 def test_the_optimum_lies_between_the_bounds(case, rng):
     for problem in (make_problem(case, rng), make_problem(case, rng, weighted=False)):
@@ -440,7 +440,7 @@ def test_the_optimum_lies_between_the_bounds(case, rng):
         assert found.primal == pytest.approx(solution.objective(), rel=1e-7)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(9)
 @every_case
 def test_the_tolerance_is_honoured(case, rng):
     problem = make_problem(case, rng)
@@ -467,7 +467,7 @@ def test_the_tolerance_is_honoured(case, rng):
 # ---- what must change nothing ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(9)
 @every_case
 def test_the_order_of_rows_and_kernels_does_not_matter(case, rng):
     problem = make_problem(case, rng)
@@ -478,7 +478,7 @@ def test_the_order_of_rows_and_kernels_does_not_matter(case, rng):
         np.testing.assert_allclose(moved.weights, solution.weights[kernels], atol=1e-6)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @every_case
 def test_a_weight_is_a_repetition(case, rng):
     if case.name in ROWS_COUNT:
@@ -491,7 +491,7 @@ def test_a_weight_is_a_repetition(case, rng):
     weighted.same(repeated, rows)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(9)
 @every_case
 def test_a_row_may_be_cut_in_two_whatever_its_weight(case, rng):
     if case.name in ROWS_COUNT:
@@ -512,7 +512,7 @@ def test_a_row_may_be_cut_in_two_whatever_its_weight(case, rng):
     whole.same(cut, rows, slack=1e-5 if case.local else 1e-6 if case.name in BEFORE else flat)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @every_case
 def test_the_sign_of_the_targets_is_that_of_f(case, rng):
     if case.name in SIGNS_COUNT:
@@ -523,7 +523,7 @@ def test_the_sign_of_the_targets_is_that_of_f(case, rng):
     solution.same(flipped)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(9)
 @every_case
 def test_a_scale_is_a_factor_of_the_kernel(case, rng):
     problem = make_problem(case, rng)
@@ -535,7 +535,7 @@ def test_a_scale_is_a_factor_of_the_kernel(case, rng):
     undone.same(case.solve(problem))
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(13)
 @every_case
 @pytest.mark.parametrize("a", [1e-6, 1e6])
 def test_a_factor_of_all_kernels_is_one_of_the_regularisation_parameter(case, a, rng):
@@ -552,7 +552,7 @@ def test_a_factor_of_all_kernels_is_one_of_the_regularisation_parameter(case, a,
     solution.same(scaled, power=a**of_value)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(9)
 @every_case
 def test_copies_of_all_kernels_change_nothing(case, rng):
     if case.name in COPIES_COUNT:
@@ -562,7 +562,7 @@ def test_copies_of_all_kernels_change_nothing(case, rng):
     case.solve(problem).same(both)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @every_case
 def test_every_regularisation_parameter_starts_from_the_solution_of_the_last(case, rng, monkeypatch):
     problem, starts = make_problem(case, rng), []
@@ -613,7 +613,7 @@ def make_rows(case, rng, n=30):
 local = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(13)
 @local
 @every_case
 @pytest.mark.parametrize("normalize", ["mean-diagonal", None])
@@ -644,7 +644,7 @@ def test_a_prediction_is_k_times_c_plus_b(case, normalize, rng):
     assert np.ptp(expected) > 1e-3
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @local
 @every_case
 def test_a_row_of_weight_zero_is_absent(case, rng):
@@ -657,7 +657,7 @@ def test_a_row_of_weight_zero_is_absent(case, rng):
     np.testing.assert_array_equal(decide(model, X), decide(plain, X))
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(13)
 @local
 @every_case
 def test_the_normaliser_undoes_factors_of_kernels(case, rng):
@@ -686,7 +686,7 @@ def assert_certified(known, weight_set, loss, rng, C=3.0):
     assert found.rel_gap <= 1e-7
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @every_set
 @pytest.mark.parametrize("loss", [*LOSSES, POISSON])
 def test_every_weight_set_is_certified(known, loss, rng):
@@ -700,6 +700,7 @@ def halved(weight_set):
     return wrong(**vars(weight_set))
 
 
+@pytest.mark.sampled(5)
 @every_set
 @pytest.mark.parametrize("loss", [*LOSSES, POISSON])
 def test_half_a_support_function_is_refused(known, loss, rng):

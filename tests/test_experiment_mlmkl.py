@@ -404,7 +404,7 @@ def test_columns_are_standardised_by_training_rows(rng):
 # ---- how things are chosen ------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("method", ["average", "mlmkl-2", "mlmkl-literal-2", "dmkl-1", "2lmkl", "rbf"])
 def test_choices_never_see_test_rows(method, rng):
     X, y, train, test = small_problem(rng)
@@ -545,7 +545,7 @@ def test_optimistic_columns_and_only_they_are_chosen_by_test_scores(tmp_path):
     assert a == b
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_killed_runs_resume_to_identical_tables(small, tmp_path):
     experiment, options, rows = small
     few = options.with_values(

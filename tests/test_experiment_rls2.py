@@ -283,7 +283,7 @@ def test_table_1_to_three_decimals(tmp_path):
     )
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_microarray_in_small(tmp_path):
     need("srbct", "nci60")
     experiment = experiments.get("rls2-microarray")

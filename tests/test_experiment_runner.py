@@ -308,7 +308,7 @@ def run_command(*arguments):
     )
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_reproduce_writes_tables_figures_and_says_where(tmp_path):
     need("prostate")
     done = run_command("reproduce", "rls2-prostate", "--n-alphas", 10, "--jobs", 1, "--out", tmp_path / "p")

@@ -168,6 +168,7 @@ def test_whole_numbers_and_lists_are_converted():
 # ---- options --------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("relax", [None, 0.1])
 @pytest.mark.parametrize("solver", ["newton", "alternating"])
@@ -379,6 +380,7 @@ def test_a_block_wider_than_the_rows():
     assert gap <= result.gap <= 1e-9 * primal
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("many_rows", [False, True], ids=["rows", "products"])
 @pytest.mark.parametrize("alpha", [1e-9, 1e-6, 1e6, 1e12])
 @pytest.mark.parametrize("kind", ["tall", "wide", "equal columns", "one huge block"])
@@ -456,6 +458,7 @@ def test_a_path_counts_every_block(monkeypatch):
         assert (np.abs(path.primal - alone.primal) <= path.gap + alone.gap).all()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("relax", [None, 0.5, [0.1, 1.0]])
 @pytest.mark.parametrize("solver", ["newton", "alternating"])

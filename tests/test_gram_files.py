@@ -115,6 +115,7 @@ def test_the_script_makes_the_same_model(file, folder, monkeypatch):
     assert [one["column"] for one in grams.values()] == ["id", "id"]
 
 
+@pytest.mark.full
 def test_by_position_and_held_out_rows(folder, monkeypatch):
     # rows of an npy file have no names; of new rows a column for each row of the fit's matrix will do
     monkeypatch.chdir(folder)
@@ -202,6 +203,7 @@ BAD = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", BAD)
 def test_bad_files_end_with_one_line(tmp_path, capsys, monkeypatch, name):
     monkeypatch.setattr("kernelweave_app.runs.formats.kernel_matrices.MOST_VALUES", 900_000)

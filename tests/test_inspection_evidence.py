@@ -313,7 +313,7 @@ def test_every_number_in_a_sentence_is_that_of_the_file(tmp_path, kind):
 KINDS = ["classes", "numbers", "three classes", "targets", "layers"]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("kind", KINDS)
 def test_shown_weights_sum_to_one(kind):
     """In the file, in tables and in the results of the studio, of every output and layer."""
@@ -852,6 +852,7 @@ def test_permuted_test_rows_are_scored_by_the_name_of_a_score(scoring, patients)
     assert found.permuted.shape == (3,)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("classes", [False, True])
 def test_intervals_of_gains_hold_them_as_often_as_they_say(classes):
     """Predictions of known errors for 100 rows: R^2 rises from 0.5 to 0.6, or accuracy from 0.8 to 0.9."""

@@ -154,6 +154,7 @@ def test_holm_is_that_of_its_definition():
 # ---- permutations ----------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("groups", [None, np.arange(120) % 7])
 def test_permutations_are_those_of_scikit_learn(patients, groups):
     X, y = patients
@@ -183,6 +184,7 @@ def test_fixed_models_are_tested_on_permuted_targets(patients):
     assert found.permuted.mean() == pytest.approx(accuracy, abs=4 * found.permuted.std() / 20)
 
 
+@pytest.mark.full
 def test_p_values_of_noise_are_uniform():
     """Under the hypothesis p <= 0.2 comes in a fifth of 100 data sets, and never 0."""
     rng = np.random.default_rng(1)
@@ -487,6 +489,7 @@ def largest_tail(n_pairs, mean, least):
     return max(found)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("n_pairs", [1, 2, 7, 25])
 @pytest.mark.parametrize("n_sources", [2, 10, 30, 101])
 def test_the_bound_on_false_selections_is_the_largest_probability(n_pairs, n_sources):

@@ -317,6 +317,7 @@ def test_changed_numbers_are_refused(certificate, rng):
     assert judge.judge(content, other)[0] == "`y` is not what the fit was given."
 
 
+@pytest.mark.sampled(3)
 @needs_long_double
 def test_bounds_in_extended_precision_contain_the_exact_ones(certificate, monkeypatch):
     content, data = certificate
@@ -465,6 +466,7 @@ def censored(seed):
     return kw.solve(problem, tol=float(10.0 ** rng.uniform(-8, -2))), problem, data
 
 
+@pytest.mark.sampled(5)
 @needs_long_double
 @pytest.mark.parametrize("seed", range(60))
 def test_certificates_of_censored_times_are_confirmed_and_changed_ones_refused(seed, tmp_path):

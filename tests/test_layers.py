@@ -128,6 +128,7 @@ def test_derivatives_equal_differences(depth, cosine, route, rng):
     np.testing.assert_allclose(gradient, expected, rtol=1e-7, atol=1e-8 * np.abs(gradient).max())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("cosine", [True, False], ids=["cosine", "raw"])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_derivatives_of_every_function(name, cosine, route, rng):

@@ -62,6 +62,7 @@ def with_loss(learner, loss):
     return learner if loss is None else type(learner)(**{**learner.get_params(), "loss": loss})
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("loss", [*LOSSES, None])
 @pytest.mark.parametrize("name", EVERY)
@@ -121,6 +122,7 @@ def test_models_have_coefficients_of_features(data, monkeypatch, tmp_path, name)
     np.testing.assert_array_equal(again.decision_function(Q), features.decision_function(Q))
 
 
+@pytest.mark.slow
 def test_labels_folds_and_calibration_agree_with_kernels(data, monkeypatch):
     X, t = data
     labels = np.c_[t > 0, X[:, 1] > 0.3]

@@ -56,6 +56,7 @@ def found_in(frame):
         ([f"{k:04d}3fab" for k in range(20)], "checksum", True),
         ([f"{k:08x}-1b2c-4d5e-8f90-a1b2c3d4e5f6" for k in range(20)], "x", True),
         ([f"2f{k:04d}-ab" for k in range(20)], "x", False),
+        ([f"decade{a}{b}" for a in "abcde" for b in "bcd1"], "x", False),  # letters alone in most
         ([f"2020-01-{k:02d}" for k in range(10, 30)], "day", False),
         ([f"2020-01-{k:02d}" for k in range(10, 30)], "Unnamed: 0", False),
         ([f"202001{k:02d}" for k in range(10, 30)], "day", False),

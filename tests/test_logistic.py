@@ -64,6 +64,7 @@ def test_a_weight_equals_a_repetition_and_warm_starts_change_nothing(data, rng):
         assert warm.status.ok
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("widths", [(0.1, 3.0), (3.0, 0.03)])
 def test_a_start_from_another_kernel_changes_nothing(widths, rng):
     """Damped steps leave an intercept that is not the best one, from which the next step must go down all the same."""

@@ -192,6 +192,7 @@ def simplex_kkt(H, g, x):
     return (gradient @ x - gradient.min()) / np.abs(gradient).max()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("core", CORES)
 @pytest.mark.parametrize("size", [1, 2, 9, 40])
 @pytest.mark.parametrize("seed", range(5))
@@ -358,6 +359,7 @@ def test_blocks_descend_to_the_minimum(core, rng, on_products, n_outputs, alpha)
             assert np.linalg.norm(gradient[:, a:b]) <= level * (1 + 1e-6)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.skipif(not _loops.HAS_EXTENSION, reason="no compiled core")
 @pytest.mark.parametrize("on_products", [False, True], ids=["rows", "products"])
 @pytest.mark.parametrize("n_outputs", [1, 2])
@@ -385,6 +387,7 @@ def test_blocks_of_zeros_stay_zero(core, rng):
         assert sweeps == 0
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("core", CORES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("n_vectors", [1, 3, 4, 9])

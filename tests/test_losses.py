@@ -57,6 +57,7 @@ def conjugate(loss, y, b):
     )
 
 
+@pytest.mark.slow
 @EVERY
 def test_the_dual_term_is_that_of_the_conjugate(name, rng):
     """Minus the conjugates of ``C_i loss`` at ``-b_i``, row by row; measured: 1e-13."""

@@ -40,6 +40,7 @@ EVERY = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.sampled(3)
 @EVERY
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("C", [0.02, 5.0])

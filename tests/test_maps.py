@@ -190,7 +190,7 @@ def test_sparse_rows_have_the_features_of_dense_ones(X):
 # ---- random features ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("sampling", ["plain", "orthogonal", "halton", "sobol"])
 @pytest.mark.parametrize(
     "kernel", [RBF(gamma=0.2), Laplacian(gamma=0.3), ArcCosine(1), ArcCosine(0), ArcCosine((1, 0))]

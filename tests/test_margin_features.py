@@ -218,6 +218,7 @@ def test_ordinary_problems_take_few_iterations(loss, most, name):
         assert found.n_iter <= 4 * most // 3
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("weight_set", SETS.values(), ids=SETS)
 @pytest.mark.parametrize("loss", MARGINS)
 def test_the_value_is_the_conic_optimum(loss, weight_set):
@@ -256,6 +257,7 @@ def test_the_conditions_of_the_optimum_hold(loss):
     assert_allclose(got.dual_coef.sum(), 0.0, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hostile", [False, True])
 def test_random_problems_agree_with_kernels(hostile):
     ended, others = [], []
@@ -548,6 +550,7 @@ def test_features_that_say_nothing_leave_the_intercept():
             assert_allclose(got.weights.sum(), 1.0)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", ["features", "kernels", "other set"])
 @pytest.mark.parametrize("loss", MARGINS)
 def test_a_path_is_that_of_single_solutions(loss, kind):

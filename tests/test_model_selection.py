@@ -103,6 +103,8 @@ def accuracy(y, model, X):
     return accuracy_score(y, model.predict(X))
 
 
+@pytest.mark.slow
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", ["regression", "outputs", "binary", "classes"])
 @pytest.mark.parametrize(
     "options", [{}, {"standardize": True, "normalize": "center"}], ids=["plain", "center"]
@@ -131,6 +133,7 @@ def test_each_fold_standardises_on_its_own_rows(rng):
     np.testing.assert_allclose(splits(model), expected, rtol=1e-4)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", ["regression", "outputs", "binary", "classes"])
 @pytest.mark.parametrize("rule", ["min", "1se"])
 def test_the_refit_is_the_plain_estimator_at_the_chosen_alpha(rng, kind, rule):
@@ -193,6 +196,7 @@ def test_rules_on_a_made_up_curve():
 # ---- splitters -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["regression", "binary"])
 def test_every_kind_of_splitter(rng, kind):
     X, y = data(rng, kind)
@@ -552,6 +556,7 @@ AUTO_BANK = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["regression", "binary", "classes"])
 def test_auto_finds_the_best_candidate_without_solving_all(kind):
     X, y = tables(kind)
@@ -607,6 +612,7 @@ def made_up(monkeypatch, curves):
 ALL = 0.5 ** np.arange(30)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("top", [0, 1, 2, 7, 14, 15, 22, 28, 29])
 @pytest.mark.parametrize("shift", [-4, 0, 5])
 def test_the_search_climbs_to_the_best_mean(monkeypatch, top, shift):
@@ -850,6 +856,8 @@ def test_paths_begin_with_given_weights(rng):
         kw.rls2_path(gram, y, alphas, start=np.ones(8))
 
 
+@pytest.mark.slow
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("scoring", [None, "f1_macro", "neg_root_mean_squared_error", "explained_variance"])
 def test_scores_of_all_folds_together_are_those_of_scikit_learn(scoring, rng):
     """Its `cross_val_predict`, on folds of different sizes, and the jackknife over folds."""
@@ -912,6 +920,8 @@ def shares(y):
     return np.unique(y, return_counts=True)[1] / len(y)
 
 
+@pytest.mark.slow
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("learner", [None, "simple", "rls2"])
 @pytest.mark.parametrize("several", [False, True])
 def test_balanced_predictions_are_those_of_probabilities_over_frequencies(rng, several, learner):
@@ -991,6 +1001,7 @@ def test_rare_classes_are_found_with_a_balanced_score(rng):
     assert losses[0] < losses[1] + 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["neg_log_loss", "balanced_accuracy", "f1_macro"])
 def test_the_score_of_a_plain_fit_is_that_of_scikit_learn_of_rows_out_of_fold(rng, name):
     X, y = rare(rng, several=True)
@@ -1171,6 +1182,7 @@ def test_a_decision_is_in_model_files(rng, tmp_path):
 # ---- scores that some candidates, or rows, do not have ---------------------------------------------
 
 
+@pytest.mark.slow
 def test_scores_that_are_not_defined_everywhere():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 4))
@@ -1188,6 +1200,7 @@ def test_scores_that_are_not_defined_everywhere():
         kw.MKLRegressor(alpha=1.0, scoring="r2").fit(X, y)
 
 
+@pytest.mark.slow
 def test_several_labels_with_weights_of_rows_and_a_score_of_predictions(rng):
     X = rng.normal(size=(60, 3))
     Y = (X[:, :2] + 0.3 * rng.normal(size=(60, 2)) > 0).astype(int)

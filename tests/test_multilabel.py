@@ -62,6 +62,7 @@ def test_scores_are_those_of_scikit_learn(data):
     np.testing.assert_allclose(scores, by_hand)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scoring", [None, "f1_micro", "roc_auc"])
 @pytest.mark.parametrize("n_labels", [2, 3])
 def test_the_choice_of_c_equals_that_of_a_grid_search(data, scoring, n_labels):
@@ -264,6 +265,7 @@ def test_wrong_weights_of_classes(data, given, words):
         svm(class_weight=given).fit(*data)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "check", [name for name in dir(estimator_checks) if name.startswith("check_classifiers_multilabel")]

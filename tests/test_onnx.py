@@ -84,6 +84,7 @@ KERNELS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernels(name, tmp_path):
     model = kw.MKLRegressor([KERNELS[name], RBF(gamma=0.05)], "uniform", C=5.0).fit(X, Y)
@@ -156,6 +157,7 @@ def test_probabilities(tmp_path):
     assert (found["label"] == model.predict(NEW)).all()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("learner", ["mlmkl", "2lmkl", "dmkl", "rls2-nonlinear"])
 def test_layers(learner, tmp_path):
     for normalize in ("mean-diagonal", "center", "cosine"):

@@ -78,6 +78,7 @@ def test_of_several_targets_each_has_its_own():
     np.testing.assert_allclose(widths[:, 1], 10 * widths[:, 0], rtol=1e-6)
 
 
+@pytest.mark.full
 def test_they_hold_as_often_as_they_say():
     """Mean coverage of 400 new rows over 40 samples of 60 rows; measured 0.519, 0.812, 0.911, 0.955."""
     coverages = (0.5, 0.8, 0.9, 0.95)
@@ -249,6 +250,7 @@ def test_labels_have_slopes_of_their_own():
         model.predict_set(new)
 
 
+@pytest.mark.full
 def test_sets_hold_every_class_as_often_as_they_say():
     """By class over 30 samples of 100 rows, three classes; measured 0.90, 0.92, 0.93 (15 rows of the rare class)."""
     held = []

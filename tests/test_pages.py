@@ -37,6 +37,7 @@ WITH_CODE = sorted(
 BLOCK = re.compile(r"(?:^<!-- (needs|program): (.*?) -->\n)?^```python\n(.*?)^```$", re.S | re.M)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(4)
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("page", WITH_CODE)
@@ -164,15 +165,18 @@ def wrong_command(words, *, whole=True):
             return f"Nobody checks {words}."
 
 
-@pytest.mark.parametrize("page", COMMANDED)
-def test_commands_on_pages_are_those_of_the_program(page):
+def test_commands_on_pages_are_those_of_the_program():
     """By its own parser: commands, options, the number and the kinds of their arguments."""
     pytest.importorskip("cyclopts")
-    text = COMMANDED[page].read_text("utf8")
-    spans = re.findall(r"`(kernelweave [^`]*)`", re.sub(r"^```.*?^```", "", text, flags=re.S | re.M))
-    shown = [(words, True) for words in command_lines(text) if words]
-    shown += [(shlex.split(span), False) for span in spans]
-    wrong = [(words, said) for words, whole in shown if (said := wrong_command(words, whole=whole))]
+    wrong = []
+    for page, path in COMMANDED.items():
+        text = path.read_text("utf8")
+        spans = re.findall(r"`(kernelweave [^`]*)`", re.sub(r"^```.*?^```", "", text, flags=re.S | re.M))
+        shown = [(words, True) for words in command_lines(text) if words]
+        shown += [(shlex.split(span), False) for span in spans]
+        wrong += [
+            (page, words, said) for words, whole in shown if (said := wrong_command(words, whole=whole))
+        ]
     assert wrong == []
 
 
@@ -237,14 +241,15 @@ def test_commands_on_pages_run(page, tmp_path, monkeypatch):
         assert done.returncode == 0, (arguments, done.stdout + done.stderr)
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.glob("**/*.md")), ids=lambda page: page.stem)
-def test_no_sentence_becomes_a_list_where_a_line_ends(page):
+def test_no_sentence_becomes_a_list_where_a_line_ends():
     """Of a line that begins with "1) " or "- " Markdown makes a list, though the paragraph goes on."""
-    lines, fenced, wrong = page.read_text().splitlines(), False, []
-    for before, line in zip(["", *lines], lines, strict=False):
-        fenced ^= line.startswith(("```", ":::"))
-        if not fenced and re.match(r"(1[.)]|[-+*]) ", line) and re.match(r"[^\s>#:`|*+\-\d]", before):
-            wrong.append(line)
+    wrong = []
+    for page in sorted(DOCS.glob("**/*.md")):
+        lines, fenced = page.read_text().splitlines(), False
+        for before, line in zip(["", *lines], lines, strict=False):
+            fenced ^= line.startswith(("```", ":::"))
+            if not fenced and re.match(r"(1[.)]|[-+*]) ", line) and re.match(r"[^\s>#:`|*+\-\d]", before):
+                wrong.append((page.name, line))
     assert wrong == []
 
 

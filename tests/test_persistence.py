@@ -96,6 +96,7 @@ MODELS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", MODELS)
 def test_a_round_trip_changes_no_output(name, tmp_path):
     model, rows, y = MODELS[name]
@@ -532,11 +533,12 @@ def places(node, at=()):
         yield from places(value, (*at, key))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_states_that_were_changed_and_sealed_again_fail_with_a_clear_error(raws, tmp_path, rng):
     """Somebody may write a file by hand: 58 of 1,400 such changes were loaded, and failed in a prediction."""
     path, refused = tmp_path / "m.skops", 0
-    for k in range(300):
+    for k in range(120):
         raw, rows, _ = raws[k % len(raws)]
 
         def change(content):
@@ -558,7 +560,7 @@ def test_states_that_were_changed_and_sealed_again_fail_with_a_clear_error(raws,
             kw.load(path).predict(rows)
         except kw.InputError:
             refused += 1
-    assert refused > 150
+    assert refused > 60
 
 
 def test_a_file_that_is_not_there(tmp_path):

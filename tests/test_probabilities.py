@@ -127,6 +127,7 @@ def test_scikit_learn_scores_and_searches_by_log_loss():
     assert -0.5 < hinge.best_score_ < -0.05
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("load", [load_breast_cancer, load_wine])
 def test_they_are_as_good_as_a_calibrated_machine(load):
     """Scores on rows that were held out, beside a sigmoid on folds of a machine with the hinge; both with their best C.

@@ -52,6 +52,7 @@ def operators(Z, gram, y, weight, known, loss):
         yield "statistics", kw.rows.block_statistics(Z, y, groups=GROUPS, sample_weight=weight), {}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", FOUR)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_every_operator_has_the_same_optimum(loss, name, rows):

@@ -64,6 +64,7 @@ def differences(f, t, h=1e-5):
 # ---- gradients ------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("C", [0.1, 1.0, 10.0])
 @pytest.mark.parametrize(("kind", "loss"), CRITERIA)
 def test_gradients_in_the_weights(problem, rng, kind, loss, C):
@@ -525,6 +526,8 @@ def test_recovery_and_box(problem):
 # ---- RKL is convex --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("C", [0.05, 1.0, 20.0, 1e3])
 def test_rkl_reaches_the_conic_optimum(problem, C):
     stack, y = problem
@@ -774,6 +777,7 @@ def linear_problem(kind, seed):
     return gram, y, kw.solvers.solve_radius(gram, y, 10.0, kind, tol=1e-9)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", ["rkl", "do", "margin"])
 @pytest.mark.parametrize("step", ["armijo", "spectral"])
 @pytest.mark.parametrize("max_iter", [1, 5, 40])

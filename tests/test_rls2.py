@@ -27,6 +27,7 @@ def attainable(alpha, tol):
     return max(tol, 3e-8) if alpha < 1e-6 else tol
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("alpha", ALPHAS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_objective_equals_the_conic_optimum(kind, alpha):
@@ -93,6 +94,7 @@ def test_primal_and_gap_are_what_their_formulas_say(kind):
     assert r.primal == pytest.approx(rls2_value(gram, y, alpha, d), rel=1e-11)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("alpha", [1e-4, 1e-2, 1.0])
 @pytest.mark.parametrize("kind", KINDS)

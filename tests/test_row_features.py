@@ -324,7 +324,7 @@ def test_folders_of_copies_that_are_refused(data: tuple[np.ndarray, ...], tmp_pa
         kw.RowFeatures(da.from_array(Z, chunks=(500, 12)), y, groups=GROUPS, cache=tmp_path)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seeds", [range(2), range(2, 6)], ids=["two", "four"])
 @pytest.mark.parametrize("loss", ["hinge", "epsilon-insensitive"])
 def test_steps_from_a_poor_sample_reach_the_solution(

@@ -258,6 +258,8 @@ def test_fold_statistics_merge_and_are_saved(data, tmp_path):
     for a, b in zip(merged.parts, sum(parts).parts, strict=True):
         assert (products(a) == products(b)).all()
     assert (merged.seed, merged.by, merged.n_folds, merged.taken) == (1, "row", 3, {"": 60})
+    # a sum leaves its parts as they were
+    assert [part.total.n_rows for part in parts] == [30, 30]
     with pytest.raises(InputError, match=r"FoldStatistics\.load"):
         kw.BlockStatistics.load(tmp_path / "0.npz")
     for other in (

@@ -349,6 +349,7 @@ def _content(folder):
     return {str(p.relative_to(folder)): p.is_file() and p.read_bytes() for p in folder.rglob("*")}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("before", ["nothing", "an empty folder", "an earlier run"])
 @pytest.mark.parametrize("why", FAILURES)
 @pytest.mark.parametrize("moves", range(5))

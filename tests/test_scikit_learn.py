@@ -92,7 +92,7 @@ def parts(estimators):
 
 
 # some checks have random classes with a single member, which scikit-learn's splitter remarks upon
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(9)
 @pytest.mark.filterwarnings("ignore:The least populated class in y has only:UserWarning")
 @parametrize_with_checks(ESTIMATORS)
 def test_scikit_learn_contract(estimator, check):
@@ -109,14 +109,14 @@ contract = pytest.mark.filterwarnings(
 )
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(17)
 @contract
 @parametrize_with_checks(WHOLLY, expected_failures)
 def test_the_contract_with_other_learners(estimator, check):
     check(estimator)
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(17)
 @contract
 @pytest.mark.parametrize(("estimator", "check"), list(parts(PARTLY)))
 def test_parts_of_the_contract_that_a_learner_can_break(estimator, check):

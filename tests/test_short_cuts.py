@@ -119,6 +119,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("wrong", WRONG, ids=repr)
 @pytest.mark.parametrize("make", PLAIN.values(), ids=PLAIN)
 def test_a_call_with_a_wrong_name_sets_nothing(make, wrong):

@@ -61,6 +61,7 @@ def run(core, problem, start, eps, most=10**6, shrink=True):
     return b, g, report
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("core", CORES)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n", [2, 3, 30, 150])
@@ -91,6 +92,7 @@ def test_twins_take_the_same_steps(kind, rng):
         np.testing.assert_allclose(g, g2, atol=1e-9)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("core", CORES)
 @pytest.mark.parametrize("kind", ["svc", "svr", "weighted", "meb"])
 @pytest.mark.parametrize("C", [0.05, 30.0])

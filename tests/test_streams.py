@@ -131,6 +131,7 @@ def streams_of_features():
     }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("tol", [1e-3, 1e-8])
 @pytest.mark.parametrize("kind", [*streams_of_gaussians(), *streams_of_features()])
 def test_a_path_is_that_of_the_stack(kind, tol):

@@ -16,7 +16,7 @@ pytestmark = needs_long_double
 
 
 @pytest.mark.full
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize(
     ("hostile", "first"),
     [(False, first) for first in range(0, 1600, MANY)] + [(True, first) for first in range(0, 400, MANY)],

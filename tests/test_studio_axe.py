@@ -289,6 +289,7 @@ def test_axe_finds_nothing_serious_in_what_opens_on_pages(visit, studio):
 HOLDS = "(one) => one.contains(document.activeElement)"
 
 
+@pytest.mark.nightly
 def test_the_keyboard_stays_in_dialogs_and_returns_to_their_buttons(visit, studio):
     here = visit()
     page, hand = here.page, Keyboard(here)

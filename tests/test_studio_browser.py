@@ -457,6 +457,7 @@ def press(page, *columns):
         page.get_by_role("button", name=column, exact=True).click()
 
 
+@pytest.mark.nightly
 def test_tables_are_divided_into_views_by_hand(visit):
     here = visit()
     page = here.page

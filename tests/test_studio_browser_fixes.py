@@ -326,6 +326,7 @@ NESTED = """() => {
     .map((e) => e.outerHTML.slice(0, 200)) }"""
 
 
+@pytest.mark.nightly
 def test_files_have_named_fields_and_no_control_is_inside_another(visit, several, tmp_path):
     here = visit()
     page = here.page

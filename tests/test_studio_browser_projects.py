@@ -114,6 +114,7 @@ def test_a_project_from_an_empty_name_to_its_end(visit, tmp_path):  # noqa: F811
     other.close()
 
 
+@pytest.mark.nightly
 def test_a_file_on_its_way_arrives_while_another_is_answered(visit, tmp_path):  # noqa: F811
     here = visit()
     page = here.page

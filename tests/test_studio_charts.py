@@ -245,6 +245,7 @@ def test_the_checks_of_figures_can_fail():
     plt.close(figure)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("n_classes", [2, 5, 12, 30])
 def test_confusion_matrices_grow_with_their_classes(n_classes):
     import matplotlib.pyplot as plt
@@ -283,6 +284,7 @@ RANGES = {
 MEANS = (-0.97, 0.0, 0.02, 0.5, 0.98, 1.0)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("score", "low", "high", "mean"),
     [(name, *ends, mean) for name, ends in RANGES.items() for mean in MEANS if ends[0] <= mean <= ends[1]],

@@ -226,7 +226,7 @@ def test_missing_cells_and_what_fills_them(served):
     assert served.client.post("/api/missing", json=left_out).json()["n_columns"] == 1
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_the_rows_that_a_column_holds_out_are_counted_and_can_be_swapped(served):
     """As they are chosen: the answer, the check of a run, and the run agree."""
     rng = np.random.default_rng(0)

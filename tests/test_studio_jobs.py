@@ -90,7 +90,7 @@ def test_runs_wait_for_their_turn(served):
     assert served.wait(third)["state"] == "done"
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_cancelling_keeps_what_is_done(served):
     """After one of the folds is complete there is a model; the path as far as it came is there in any case."""
     request = slow_request()
@@ -153,7 +153,7 @@ def test_a_crash_says_why(served):
     assert "Segmentation fault" in served.client.get(f"/api/runs/{run}/log").json()["text"]
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_an_error_says_why_with_its_log(served, monkeypatch, tmp_path):
     frame = "a,b,c\n" + "\n".join(f"{k % 7},{k % 5},{'x' if k % 2 else 'y'}" for k in range(30))
     table = served.upload("t.csv", frame.encode()).json()

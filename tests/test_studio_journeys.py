@@ -96,6 +96,7 @@ def begin(hand, preset="Quick"):
     hand.page.wait_for_url("**/runs?run=*")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("how", [Pointer, Keyboard])
 def test_two_tables_to_a_published_figure(start, patients, tmp_path, how):
     proteins = patients[["patient", *columns(patients, "protein"), "target"]].iloc[:140]
@@ -126,6 +127,7 @@ def test_two_tables_to_a_published_figure(start, patients, tmp_path, how):
         look(here, "two-tables", f"{here.base}/understand?run={run}", f"{here.base}/use?run={run}")
 
 
+@pytest.mark.nightly
 def test_an_expression_table_with_a_missing_view(start, patients, tmp_path):
     genes, proteins = columns(patients, "mrna")[:80], columns(patients, "protein")[:60]
     patients[["patient", *genes, "target"]].to_csv(tmp_path / "expression.csv", index=False)
@@ -150,6 +152,7 @@ def test_an_expression_table_with_a_missing_view(start, patients, tmp_path):
     look(here, "missing-view", f"{here.base}/", f"{here.base}/understand?run={run}")
 
 
+@pytest.mark.nightly
 def test_three_grams(start, data_dir, tmp_path):
     digits = pd.read_csv(data_dir / "mfeat.csv.gz").iloc[::10].reset_index(drop=True)
     names = np.array([f"d{k:03d}" for k in range(len(digits))])
@@ -206,6 +209,7 @@ def test_text_views(start, data_dir, tmp_path):
     look(here, "text", f"{here.base}/", f"{here.base}/understand?run={run}")
 
 
+@pytest.mark.nightly
 def test_a_regression_with_its_path_and_a_permutation_test(start, data_dir):
     here = start("Houses")
     hand, page = Pointer(here), here.page
@@ -247,6 +251,7 @@ def test_the_prostate_template_ends_in_the_printed_coefficients(start, data_dir)
     assert hand.count <= 3
 
 
+@pytest.mark.nightly
 def test_a_new_file_is_predicted(start, data_dir, tmp_path):
     frame = pd.read_csv(data_dir / "wdbc.csv")
     old, new = frame.iloc[:400], frame.iloc[400:].drop(columns="target")

@@ -48,7 +48,7 @@ def described(table, **settings):
     return model, describe_model(model, spec, prepared, rows, held, [], [])
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(12)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("method", ["mlmkl", "2lmkl", "dmkl", "deep-uniform", "gaussian", "parametric"])
 @pytest.mark.parametrize("kernels", ["linear; rbf(gamma=0.1)", "default"])

@@ -687,7 +687,7 @@ GIGANTIC = [10**30, -(10**30), 10**400, 1e308, -1e308]
 UNBOUNDED = {"relax", "epsilon", "p", "ridge", "max_time", "eta", "penalty", "smoothing"}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", [*Spec.model_fields, *learner_settings()])
 def test_gigantic_numbers_are_refused_for_every_setting(served, name):
     for value in GIGANTIC:

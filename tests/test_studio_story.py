@@ -133,6 +133,7 @@ TRAPS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", TRAPS)
 def test_traps_are_told_before_the_start(studio, case):
     make, settings, topic, words = TRAPS[case]

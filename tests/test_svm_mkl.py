@@ -248,7 +248,7 @@ ALL = [
 ]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(4)
 @pytest.mark.slow
 @pytest.mark.parametrize(("weight_set", "method"), ALL)
 @pytest.mark.parametrize("loss", LOSSES)
@@ -358,6 +358,7 @@ def test_a_callback_stops_the_solver(weight_set, method, rng):
 # ---- methods and sets against each other -----------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("kind", ["dense", "low rank", "duplicated", "mixed", "rank deficient"])
 def test_the_methods_agree(kind, loss, rng):
@@ -553,7 +554,7 @@ SHARE = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.slow
 @pytest.mark.parametrize(("weight_set", "method"), [case for case in ALL if "interior" not in case.id])
 def test_a_path_of_warm_starts_takes_fewer_machines(weight_set, method, rng):
@@ -657,6 +658,7 @@ def test_values_of_the_cone_solver_for_features():
         agree(result, oracle(stack, y, C, weight_set), 1e-8)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["features", "duplicated", "with zeros", "rank two", "narrow"])
 def test_problems_of_all_sizes_and_scales(kind, rng):
@@ -781,6 +783,7 @@ def test_tiny_costs_put_every_multiplier_at_its_bound(weight_set, loss, rng):
             assert np.argmax(result.weights) == np.argmax(quadratic_forms)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("weight_set", ["simplex", CappedSimplex(0.5), LpBall(2.0), ElasticNet(0.3)], ids=str)
 @pytest.mark.parametrize("loss", LOSSES)

@@ -74,6 +74,7 @@ def project_by_conic(known, v):
     return d.value
 
 
+@pytest.mark.sampled(3)
 @every_projection
 @pytest.mark.parametrize("spread", [0.01, 1.0, 30.0])
 def test_projections_of_the_cone_solver(known, spread, rng):
@@ -82,6 +83,7 @@ def test_projections_of_the_cone_solver(known, spread, rng):
     np.testing.assert_allclose(known.weight_set.project(v), project_by_conic(known, v), atol=2e-4)
 
 
+@pytest.mark.slow
 @every_set
 @given(v=vectors)
 def test_projections_lie_in_the_set_and_stay(known, v):
@@ -114,6 +116,7 @@ def test_projections_satisfy_the_variational_inequality(known, v):
     assert known.support(v - d) - (v - d) @ d <= 1e-13
 
 
+@pytest.mark.slow
 @every_projection
 @given(v=vectors, data=st.data())
 def test_projections_do_not_increase_distances(known, v, data):
@@ -138,6 +141,7 @@ def test_the_support_function_is_attained(known, q):
     assert best @ q == pytest.approx(known.support(q), rel=1e-12, abs=1e-300)
 
 
+@pytest.mark.slow
 @every_set
 def test_the_support_function_is_the_maximum_over_the_set(known, rng):
     # the samples come near, so that the bound means something
