@@ -85,8 +85,16 @@ def test_predict_evaluate_and_spec(diabetes, tmp_path, capsys):
     mean, std = kw.load(run / "model.skops").predict(table.iloc[:, :10], return_std=True)
     np.testing.assert_allclose(frame["prediction"], mean, rtol=1e-12)
     np.testing.assert_allclose(frame["std"], std, rtol=1e-12)
+    capsys.readouterr()
     assert main(["evaluate", str(run / "model.skops"), str(diabetes), "--target", "target"]) == 0
-    assert "R^2" in capsys.readouterr().out
+    named = capsys.readouterr().out
+    assert "R^2" in named
+    # the target of the run, unless there is only a model file
+    assert main(["evaluate", str(run), str(diabetes)]) == 0
+    assert capsys.readouterr().out == named
+    (tmp_path / "alone.skops").write_bytes((run / "model.skops").read_bytes())
+    assert main(["evaluate", str(tmp_path / "alone.skops"), str(diabetes)]) == 2
+    assert "--target must name" in capsys.readouterr().err
     # a spec makes the same run again, and options given beside it come first
     assert (
         main(["fit", str(diabetes), "--spec", str(run / "spec.toml"), "--out", str(again), "--rule", "1se"])

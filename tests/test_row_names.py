@@ -110,6 +110,23 @@ def test_recommendations_leave_them_out(table):
         assert "drop" not in [one.setting for one in recommend(Joined(data, {}, {}, {}), spec).advice]
 
 
+def test_views_from_names_leave_them_out():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        rng.normal(size=(N, 6)), columns=[f"{view}_{k}" for view in ("gene", "lipid") for k in range(3)]
+    )
+    frame.insert(0, "patient", [f"P{k:03d}" for k in range(N)])
+    data = Joined(frame.assign(y=rng.normal(size=N)), {}, {}, {})
+    made = prepare(data, Spec(target="y", views="auto"))
+    assert list(made.views) == ["gene", "lipid"]
+    assert f"Column 'patient' is left out: it looks like a row identifier ({N} distinct values in {N} rows)." in (
+        made.facts(data)
+    )
+    # where there is nothing else they stay
+    data = replace(data, table=data.table[["patient", "y"]])
+    assert list(prepare(data, Spec(target="y", views="auto")).X) == ["patient"]
+
+
 def test_runs_that_learn_from_them_say_so(table, tmp_path, capsys):
     path, out = tmp_path / "table.csv", tmp_path / "run"
     table.drop(columns=["SampleID"]).to_csv(path, index=False)
