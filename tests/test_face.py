@@ -323,8 +323,6 @@ FORMER = [
     "solve_easy_mkl",
     "solve_radius",
     "svm_mkl_path",
-    "Gaussians",
-    "KernelFamily",
     "Status",
 ]
 
