@@ -1,6 +1,6 @@
 """The first fifteen minutes: installations, help, JSON, views from names, the front page of names, former spellings.
 
-Modules: `_lazy`, `views/proposing`, `inspection/answering`, `cli/early`, `cli/helping`, `cli/output`.
+Modules: `_lazy`, `runs/proposing`, `inspection/answering`, `cli/early`, `cli/helping`, `cli/output`.
 """
 
 import enum
@@ -20,7 +20,7 @@ import kernelweave as kw
 from kernelweave import InputError
 from kernelweave._docstrings import read_docstring
 from kernelweave.persistence.states import from_state, to_state
-from kernelweave.views.proposing import by_names, propose_views
+from kernelweave_app.runs.proposing import by_names, propose_views
 
 pytest.importorskip("cyclopts")
 pytest.importorskip("jinja2")

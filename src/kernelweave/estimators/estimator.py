@@ -537,7 +537,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         if why:
             self.defaults_["approximation"] = self.gram_
         if fitted_maps(model.source):
-            self.approximation_ = approximation_of(model.task, solved, model.learner)
+            self.approximation_ = approximation_of(model.source)
         if model.features is not None:
             self.feature_coef_ = model.features.coef[:, 0] if model.flat else model.features.coef
         self.objective_ = float(sum(r.primal for r in results))
