@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 import kernelweave as kw
 from kernelweave import inspection, plots
+from kernelweave.fitting.model import view_in
 from kernelweave.kernels import RBF, Linear, Polynomial
 from kernelweave.learners import RLS2
 
@@ -420,7 +421,7 @@ def test_shares_of_views_with_any_names():
     ],
 )
 def test_the_view_of_a_label(label, view):
-    assert inspection.view_of(label) == view
+    assert view_in(label) == view
 
 
 def test_marks_of_logarithmic_axes_are_text():

@@ -35,7 +35,7 @@ FUNCTIONS = [getattr(kw.solvers, name) for name in kw.solvers.__all__ if name.st
     *[
         getattr(inspection, name)
         for name in inspection.__all__
-        if name.islower() and name not in ("view_of", "finding")
+        if name.islower() and name != "finding"
     ],
 ]  # fmt: skip
 CLASSES = [
