@@ -1,6 +1,6 @@
 """The first fifteen minutes: installations, help, JSON, views from names, the front page of names, former spellings.
 
-Modules: `_lazy`, `views/proposing`, `inspection/answering`, `cli/early`, `cli/helping`, `cli/output`.
+Modules: `_lazy`, `runs/proposing`, `inspection/answering`, `cli/early`, `cli/helping`, `cli/output`.
 """
 
 import enum
@@ -24,7 +24,7 @@ from kernelweave.gram.base import Gram
 from kernelweave.machines.loss import BoxLoss, Loss
 from kernelweave.mkl.weight_sets import AlternatingSet, Region, ShareSet, WeightSet
 from kernelweave.persistence.states import from_state, to_state
-from kernelweave.views.proposing import by_names, propose_views
+from kernelweave_app.runs.proposing import by_names, propose_views
 
 pytest.importorskip("cyclopts")
 pytest.importorskip("jinja2")
@@ -327,8 +327,6 @@ FORMER = [
     "solve_easy_mkl",
     "solve_radius",
     "svm_mkl_path",
-    "Gaussians",
-    "KernelFamily",
     "Status",
 ]
 

@@ -13,7 +13,16 @@ from sklearn.base import clone
 
 import kernelweave as kw
 from kernelweave.estimators import routes
-from kernelweave.kernels import RBF, Categorical, Linear, Nystroem, Polynomial, RandomFeatures, approximate
+from kernelweave.kernels import (
+    RBF,
+    Categorical,
+    Linear,
+    Nystroem,
+    Polynomial,
+    RandomFeatures,
+    approximate,
+    maps_of,
+)
 from kernelweave.learners import RLS2
 
 N = 240
@@ -343,3 +352,20 @@ def test_approximate_kernels_in_a_list_need_no_parameter(data):
         .predict(X[N:]),
         atol=1e-4,
     )
+
+
+def test_approximate_kernels_say_what_they_leave_out(data):
+    X, y = data[0][:N], data[1][:N]
+    bank = [RBF(gamma=0.05), RBF(gamma=0.3).on([0, 1]), Linear()]
+    for model in (
+        kw.MKLClassifier(bank, "simple", C=1.0, approximation=Nystroem(20)).fit(X, y > 0),
+        kw.MKLRegressor(bank, RLS2(alpha=1.0), approximation=RandomFeatures(40)).fit(X, y),
+    ):
+        said = model.approximation_
+        assert set(said) == {"maps", "left_out", "left_out_bound"}
+        assert set(said["left_out"]) == set(said["maps"]) == set(model.kernel_names_[:2])
+        for name, kernel in zip(model.kernel_names_[:2], model.kernels_, strict=False):
+            (rule,) = maps_of(kernel)
+            assert said["left_out"][name] == rule.left_out.share
+            assert said["left_out_bound"][name] == rule.left_out.bound
+    assert not hasattr(kw.MKLRegressor(bank, alpha=1.0).fit(X, y), "approximation_")

@@ -108,11 +108,7 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         kernels in their order, so that a prediction is ``intercept_`` plus the sum of features times these.
     approximation_ : dict
         Only with approximate kernels. "maps", "left_out", "left_out_bound": by the names of kernels the map, what it
-        leaves out and a bound of that, see `kernelweave.kernels.LeftOut`. With "rls2" also gaps in the problem of the
-        kernels themselves, as shares of the objective: "true_gap_bound", which the gap of the fitted function does not
-        exceed, of Nystroem features (else None); "true_gap", an estimate from "n_rows" rows, of Nystroem features of a
-        smaller bound, of random ones of the gap of the weights and dual coefficients with the kernels themselves; and
-        its standard error, "true_gap_error", 0 where all rows were used. `gap_` is that of the approximate problem.
+        leaves out and a bound of that, see `kernelweave.kernels.LeftOut`. `gap_` is that of the approximate problem.
     uninformative_kernels_ : list of (str, str)
         Names of kernels without information about new rows, each with "identity" (on the training rows, before
         normalisation, no row is similar to another) or "constant". There is a `KernelWarning` if most of the weight

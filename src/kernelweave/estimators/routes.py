@@ -8,9 +8,7 @@ from typing import Any
 from kernelweave._checks import InputError
 from kernelweave._loops import packed_length
 from kernelweave._parameters import InstanceOf, OneOf
-from kernelweave.fitting.omitted import true_gap
 from kernelweave.fitting.source import Source, TableSource
-from kernelweave.fitting.task import SolvedProblem, Task
 from kernelweave.gram.low_rank import highest_rank
 from kernelweave.kernels import MAPS, FeatureMap, Nystroem, Precomputed, approximate, maps_of
 from kernelweave.learners import Learner
@@ -154,24 +152,15 @@ def _share(one: FeatureMap) -> float:
     return 0.0 if one.left_out is None else one.left_out.share
 
 
-def approximation_of(task: Task, solved: list[SolvedProblem], learner: Learner) -> dict[str, Any]:
-    """What approximate kernels leave out, and what that is worth, in plain values; see `MKLRegressor`."""
-    maps = fitted_maps(task.source)
+def approximation_of(source: Source[Any]) -> dict[str, Any]:
+    """What approximate kernels leave out, in plain values; see `MKLRegressor`."""
+    maps = fitted_maps(source)
     left = {name: one.left_out for name, one in maps.items() if one.left_out is not None}
-    found: dict[str, Any] = {
+    return {
         "maps": {name: repr(one) for name, one in maps.items()},
         "left_out": {name: one.share for name, one in left.items()},
         "left_out_bound": {name: one.bound for name, one in left.items()},
     }
-    gap = true_gap(task, solved) if learner.bayesian else None
-    if gap is not None:
-        found |= {
-            "true_gap": gap.estimate,
-            "true_gap_error": gap.error,
-            "true_gap_bound": gap.bound,
-            "n_rows": gap.n_rows,
-        }
-    return found
 
 
 def described(source: Source[Any]) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -224,18 +224,10 @@ class Model:
         return [base[min(output, len(base) - 1)], *(upper.weights if upper is not None else ())]
 
     def kernel_parameters(self, output: int) -> dict[str, float]:
-        """Learnt parameters of the kernel of one output by their names: of each kernel as it is, then of the function.
-
-        Empty for an output without a machine, and for learners whose kernels have none.
-        """
-        upper = self.layers[output] if self.layers else None
-        if upper is None or self.layered:
+        """Learnt parameters of the Gaussian of one output, by the names of the kernels; empty without a machine."""
+        if self.layered or not self.layers or self.layers[output] is None:
             return {}
-        own = {
-            f.name: getattr(upper.functions[0][0], f.name) for f in fields(cast(Any, upper.functions[0][0]))
-        }
-        learnt = {name: own[name] for name in self.learner.learnt if name in own}
-        return dict(zip(map(str, self.source.names), self.effective[output].tolist(), strict=True)) | learnt
+        return dict(zip(map(str, self.source.names), self.effective[output].tolist(), strict=True))
 
     def table_of_weights(self) -> Array:
         """`weights`; of deep kernels (n_layers, n_kernels), with an axis of outputs first if there are several.

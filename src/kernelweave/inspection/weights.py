@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelweave._forms import ShortRepr
 from kernelweave._parameters import Flag, Whole, checked
 from kernelweave._types import Array, Features
-from kernelweave.fitting.model import fractions_of, view_in
+from kernelweave.fitting.model import fractions_of
 from kernelweave.inspection.arguments import Model, Names, decision_names, outputs_of
 from kernelweave.inspection.registry import MOST_NAMED, Basis, Finding, Interval, Table, at, finding, named
 
@@ -21,7 +21,6 @@ __all__ = [
     "contribution_sizes",
     "kernel_weights",
     "uninformative",
-    "view_of",
     "view_weights",
 ]
 
@@ -114,27 +113,6 @@ def views_of(estimator: Model) -> list[str]:
     """The view of every kernel."""
     views: list[str] = estimator.model_.views
     return views
-
-
-def view_of(label: str) -> str:
-    """The view part of a kernel label, inferred from the text; `Kernel.view` is exact.
-
-    Parameters
-    ----------
-    label : str
-        The label of a kernel, as in `kernel_names_`.
-
-    Returns
-    -------
-    str
-        The name of the view, or of the columns where the kernel has no view.
-
-    Examples
-    --------
-    >>> view_of("rna: RBF(gamma=1)"), view_of("RBF(gamma=1) on age")
-    ('rna', 'age')
-    """
-    return view_in(label)
 
 
 @checked

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from kernelweave._checks import InputError, as_floats, check_finite
 from kernelweave._devices import Kind
-from kernelweave._parameters import Function, MaxIter, MaxTime, Tol, checked, renamed
+from kernelweave._parameters import Function, MaxIter, MaxTime, Tol, checked
 from kernelweave._threads import blas_threads_for, one_blas_thread
 from kernelweave._types import Array
 from kernelweave.gram import kind_of
@@ -68,7 +68,6 @@ PathCallback = Callable[[int, Solution], object]
 SOLVERS = ("newton", *published.RIDGE)
 
 
-@renamed(step="solver")
 @checked
 def solve(
     problem: Problem,

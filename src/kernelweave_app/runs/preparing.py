@@ -15,7 +15,6 @@ from kernelweave._forms import numbered
 from kernelweave._parameters import LARGEST_NUMBER
 from kernelweave._types import DataFrame, Series
 from kernelweave.views.groups import AUTO, expand_views, names_in, read_views
-from kernelweave.views.proposing import by_names, propose_views
 from kernelweave_app.runs.columns import (
     check_cells,
     need_column,
@@ -26,6 +25,7 @@ from kernelweave_app.runs.columns import (
 from kernelweave_app.runs.division import Division, read_division
 from kernelweave_app.runs.further_views import Tables
 from kernelweave_app.runs.joining import Joined
+from kernelweave_app.runs.proposing import by_names, propose_views
 from kernelweave_app.runs.row_names import column_of_names, find_row_names, left_out
 from kernelweave_app.runs.spec import SURVIVAL, Spec, plain_kernels
 from kernelweave_app.runs.survival import events_of, need_targets, outcome_columns, read_times, said
