@@ -335,14 +335,6 @@ def test_the_commands_of_the_guide_run(tmp_path, monkeypatch, capsys):
     assert list(pd.read_csv("risks.csv"))[2:] == ["survival at 365", "survival at 730"]
 
 
-def test_the_studio_leads_to_the_command_line():
-    pytest.importorskip("nicegui")
-    from kernelweave_app.studio.service import Studio
-
-    with pytest.raises(InputError, match="--time days --event died"):
-        Studio.confined(None, Spec(time="days", event="died"))
-
-
 # ---- strata -----------------------------------------------------------------------------------------
 
 

@@ -150,6 +150,8 @@ def wrong_command(words, *, whole=True):
         case ["python", "-m", "pip", "install", *given]:
             asked = {name for one in given for name in re.findall(r"\.\[(.*)\]", one)}
             return str(asked - set(extras()) or "")
+        case ["python", "-m", "venv", _] | [".", _]:
+            return ""
         case ["python", "-c", code]:
             done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
             return done.stderr if done.returncode else ""

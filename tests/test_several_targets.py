@@ -191,8 +191,9 @@ def test_predictions_of_new_rows(run, table, tmp_path, capsys):
     out = tmp_path / "new.csv"
     assert main(["predict", str(run), str(table), "--out", str(out)]) == 0
     found = pd.read_csv(out)
-    assert [name.split(" ")[0] for name in found.columns[1:]] == [
+    assert [name.split(" ")[0] for name in found.columns] == [
         "patient",
+        "row",
         *["prediction"] * 3,
         *["decision"] * 3,
         *["probability"] * 3,

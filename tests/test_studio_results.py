@@ -21,7 +21,7 @@ from kernelweave.inspection import regularization_path
 from kernelweave.inspection.held import HeldOut
 from kernelweave_app.runs.fitting import fit_model, make_model
 from kernelweave_app.runs.joining import Joined
-from kernelweave_app.runs.preparing import prepare, split
+from kernelweave_app.runs.preparing import Prepared, prepare, split
 from kernelweave_app.runs.spec import Spec
 from kernelweave_app.runs.writing import score_held
 from kernelweave_app.studio import results
@@ -260,7 +260,8 @@ def test_the_rest_of_the_contributions_and_paths(monkeypatch):
     parts = np.array([[3.0, 0.0, 1.0], [-3.0, 0.5, 2.0], [0.0, 0.5, 5.0]])
     names = [np.array(["a", "b", "c"])]
     model = SimpleNamespace(kernel_contributions=lambda X: parts, layer_kernel_names_=names, intercept_=0.5)
-    prepared = SimpleNamespace(X=pd.DataFrame({"x": range(9)}, index=range(10, 19)))
+    X = pd.DataFrame({"x": range(9)}, index=range(10, 19))
+    prepared = Prepared(X, np.zeros(9), "regression", "", None, None, None, {}, 0)
     found = results.describe_contributions(model, prepared, np.array([4, 0, 2]), held=True)
     assert (found.rows, found.kernels) == (["14", "10", "12"], ["a", "c", "all other kernels"])
     assert found.values == [parts[:, [0, 2, 1]].tolist()]
@@ -348,7 +349,9 @@ def test_pairs_of_runs_need_the_same_rows_and_folds(monkeypatch):
     def run(folds, cv=3, data="d", **more):
         spec = SimpleNamespace(**{**dict.fromkeys(comparing.OF_FOLDS, 0), "cv": cv, "repeats": 1, **more})
         curve = SimpleNamespace(folds=[[9.0, value] for value in folds], chosen=1, score="R^2", n_rows=90)
-        return SimpleNamespace(request=SimpleNamespace(spec=spec, data=data)), SimpleNamespace(curve=curve)
+        return SimpleNamespace(request=SimpleNamespace(spec=spec, data=data)), SimpleNamespace(
+            curve=curve, task="regression"
+        )
 
     seen = []
     monkeypatch.setattr(comparing, "compare_folds", lambda *told: seen.append(told) or "test")

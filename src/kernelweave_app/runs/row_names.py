@@ -49,6 +49,8 @@ def why_names(column: Series, name: str) -> str:
     import pandas as pd
 
     known, kinds = column.dropna(), pd.api.types
+    if column.dtype == object and not Cells(known.tolist()).are(str):
+        return ""
     n, n_distinct = len(known), int(known.nunique())
     if n < max(FEWEST_ROWS, MOSTLY * len(column)) or n_distinct < MOSTLY * n:
         return ""
