@@ -200,7 +200,10 @@ def test_columns_are_left_out_of_sums(how, rows, capsys):
         given += ["--groups", str(rows / "views.toml")]
     if how == "chosen":
         given += ["--columns", "x2", "--columns", "x5", "--columns", "x4"]
-    assert main(["statistics", str(rows / "rows"), *given, "--drop", "x5,x11", "--out", str(rows / "a.npz")]) == 0
+    assert (
+        main(["statistics", str(rows / "rows"), *given, "--drop", "x5,x11", "--out", str(rows / "a.npz")])
+        == 0
+    )
     for k in range(4):
         file = rows / "rows" / f"{k}.csv"
         pd.read_csv(file).drop(columns=["x5", "x11"]).to_csv(file, index=False)
@@ -212,7 +215,9 @@ def test_columns_are_left_out_of_sums(how, rows, capsys):
     assert found.groups[-1] == {"columns": 14, "views": 17, "chosen": 2}[how]
     assert_allclose(found.products(centered=True), wanted.products(centered=True), rtol=1e-12, atol=1e-12)
     capsys.readouterr()
-    assert main(["statistics", str(rows / "rows"), *given, "--drop", "x99", "--out", str(rows / "c.npz")]) == 2
+    assert (
+        main(["statistics", str(rows / "rows"), *given, "--drop", "x99", "--out", str(rows / "c.npz")]) == 2
+    )
     said = capsys.readouterr().err
     assert "--drop" in said
     assert "x99" in said
