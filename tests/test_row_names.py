@@ -4,6 +4,7 @@ Modules: `runs/row_names`.
 """
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -119,8 +120,9 @@ def test_views_from_names_leave_them_out():
     data = Joined(frame.assign(y=rng.normal(size=N)), {}, {}, {})
     made = prepare(data, Spec(target="y", views="auto"))
     assert list(made.views) == ["gene", "lipid"]
-    assert f"Column 'patient' is left out: it looks like a row identifier ({N} distinct values in {N} rows)." in (
-        made.facts(data)
+    assert (
+        f"Column 'patient' is left out: it looks like a row identifier ({N} distinct values in {N} rows)."
+        in (made.facts(data))
     )
     # where there is nothing else they stay
     data = replace(data, table=data.table[["patient", "y"]])
