@@ -333,11 +333,3 @@ def test_the_commands_of_the_guide_run(tmp_path, monkeypatch, capsys):
         # a quick fit in place of the usual one
         assert main([*arguments, *([*FAST, "--budget", "0"] if arguments[0] == "fit" else [])]) == 0
     assert list(pd.read_csv("risks.csv"))[2:] == ["survival at 365", "survival at 730"]
-
-
-def test_the_studio_leads_to_the_command_line():
-    pytest.importorskip("nicegui")
-    from kernelweave_app.studio.service import Studio
-
-    with pytest.raises(InputError, match="--time days --event died"):
-        Studio.confined(None, Spec(time="days", event="died"))

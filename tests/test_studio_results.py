@@ -348,7 +348,8 @@ def test_pairs_of_runs_need_the_same_rows_and_folds(monkeypatch):
     def run(folds, cv=3, data="d", **more):
         spec = SimpleNamespace(**{**dict.fromkeys(comparing.OF_FOLDS, 0), "cv": cv, "repeats": 1, **more})
         curve = SimpleNamespace(folds=[[9.0, value] for value in folds], chosen=1, score="R^2", n_rows=90)
-        return SimpleNamespace(request=SimpleNamespace(spec=spec, data=data)), SimpleNamespace(curve=curve)
+        shown = SimpleNamespace(curve=curve, task="regression")
+        return SimpleNamespace(request=SimpleNamespace(spec=spec, data=data)), shown
 
     seen = []
     monkeypatch.setattr(comparing, "compare_folds", lambda *told: seen.append(told) or "test")

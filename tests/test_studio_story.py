@@ -300,7 +300,7 @@ def test_sources_that_were_tested_have_words_and_intervals():
     row = ["rna", 0.9, 0.05, 0.02, 0.08, 0.01, 0.02, "yes"]
     one = {
         "name": "omission", "title": "", "values": values, "sentences": [], "rows": 100,
-        "tables": [{"name": "o", "title": "", "heads": columns, "rows": [row]}],
+        "tables": [{"name": "o", "title": "", "heads": columns, "rows": [row]}], "details": {"of": "accuracy"},
     }  # fmt: skip
     rows, about = sources_of({"omission": one, "rows": {"details": {"task": "classification"}}})
     assert [(row.name, row.low, row.high, row.answer) for row in rows] == [("rna", 0.02, 0.08, "yes")]
