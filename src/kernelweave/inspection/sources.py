@@ -619,7 +619,6 @@ def _omission(basis: Basis) -> Finding:
         made,
         details={
             **made.details,
-            "of": score,
             "sources": len(weighted),
             "tested": len(found.names),
             "without": without,
