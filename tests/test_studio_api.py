@@ -456,7 +456,7 @@ def test_learnt_widths_by_the_fields_of_the_form(served):
     values, first = evidence["parameters"]["values"], model.classes_[0]
     name = model.kernel_names_[0]
     assert values[f"{first}: {name}"]["value"] == pytest.approx(model.kernel_parameters_[0][name])
-    assert "Gaussian kernel" in json.dumps(get(served, f"/api/runs/{run['id']}/results"))
+    assert "Gaussian" in json.dumps(get(served, f"/api/runs/{run['id']}/results"))
 
 
 def test_results_of_another_version_are_no_server_error(served, done):
