@@ -73,7 +73,8 @@ _TIMES = re.compile(
     r"|futime|follow[ _-]?up|tenure|lenfol|survtime|t"
 )
 _EVENTS = re.compile(
-    r"(?i)(os|pfs|dfs|fu)?[ _.-]?(event|status|stat|died|dead|death|deceased|fail|failed|failure|churn(ed)?|relapsed?|delta)"
+    r"(?i)(os|pfs|dfs|fu)?[ _.-]?"
+    r"(event|status|stat|died|dead|death|deceased|fail|failed|failure|churn(ed)?|relapsed?|delta)"
 )
 _CENSORS = re.compile(r"(?i)cens(or(ed|ing)?)?")
 
