@@ -15,8 +15,8 @@ from starlette.concurrency import run_in_threadpool as offload
 from kernelweave._drawing import percent
 from kernelweave._errors import InputError
 from kernelweave.views.groups import names_in
-from kernelweave.views.proposing import by_names
 from kernelweave_app.runs.columns import names_of_target, read_types
+from kernelweave_app.runs.proposing import by_names
 from kernelweave_app.runs.spec import Spec, label_of
 from kernelweave_app.runs.survival import event_of, outcome_columns
 from kernelweave_app.studio.looking import FAR, MOST_OUTLIERS, ROLES, or_problem, role_of, with_role
