@@ -410,8 +410,9 @@ def test_new_rows_have_their_strata(stratified, tmp_path, capsys):
     assert main(["predict", *command, "--out", str(out)]) == 2
     assert "hospital" in capsys.readouterr().err
     new.assign(hospital=4).to_csv(tmp_path / "fourth.csv", index=False)
-    assert main(["predict", command[0], str(tmp_path / "fourth.csv"), "--out", str(out)]) == 2
-    assert "one of ['1', '2', '3']" in capsys.readouterr().err
+    assert main(["predict", command[0], str(tmp_path / "fourth.csv"), "--out", str(out)]) == 0
+    assert f"{len(new)} rows of strata that are not in the fit (4)" in capsys.readouterr().out
+    assert pd.read_csv(out).filter(like="survival at").isna().all(axis=None)
     # a file without its run does not name the column
     (tmp_path / "alone.skops").write_bytes((stratified / "run" / "model.skops").read_bytes())
     for verb in (["predict", "--out", str(out)], ["evaluate", *TIMES]):
@@ -453,3 +454,29 @@ def test_strata_of_another_model_are_refused(run, tmp_path, capsys):
     command = ["predict", str(run / "run"), str(run / "patients.csv"), "--out", str(tmp_path / "p.csv")]
     assert main([*command, "--strata", "status"]) == 2
     assert "for models that were fitted with strata" in capsys.readouterr().err
+
+
+def test_rows_of_a_stratum_without_training_rows_have_a_risk_and_no_survival(stratified, tmp_path, capsys):
+    table = patients_of_hospitals(60)
+    # one row, which is held out of a fold, so that its fold's model has not seen its stratum
+    table.loc[7, "hospital"] = 9
+    table.to_csv(tmp_path / "patients.csv", index=False)
+    fit = ["fit", str(tmp_path / "patients.csv"), *TIMES, "--strata", "hospital", *FAST, "--budget", "0"]
+    assert main([*fit, "--out", str(tmp_path / "run")]) == 0
+    found = read_evidence(tmp_path / "run")
+    assert "1 row of strata without training rows" in found["out-of-fold times"].tables[0].note
+    assert found["out-of-fold times"].values["integrated Brier score"].value > 0
+    # new rows: survival is left empty, and the others have theirs
+    new = patients_of_hospitals(10, seed=2)
+    new.loc[3, "hospital"] = 7
+    new.to_csv(tmp_path / "new.csv", index=False)
+    command = ["predict", str(stratified / "run"), str(tmp_path / "new.csv"), "--times", "100"]
+    assert main([*command, "--out", str(tmp_path / "out.csv")]) == 0
+    out = pd.read_csv(tmp_path / "out.csv")
+    assert out["risk"].notna().all()
+    assert np.flatnonzero(out["survival at 100"].isna()).tolist() == [3]
+    model = kw.load(stratified / "run" / "model.skops")
+    with pytest.raises(InputError, match="got 7 in row 3: a stratum without training rows"):
+        model.predict_survival_function(
+            new[model.feature_names_in_], strata=new["hospital"].astype(str).to_numpy()
+        )

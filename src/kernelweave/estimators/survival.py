@@ -236,9 +236,17 @@ class MKLSurvival(BaseMKL):
                 raise InputError("`strata` are for models that were fitted with strata. Leave them out.")
             return np.exp(risk)[:, None] * value_at(*self.baselines_[0], when, 0.0)
         own = np.full(len(risk), None) if strata is None else np.asarray(strata)
-        if strata is None or own.shape != risk.shape or not np.isin(own, self.strata_).all():
+        known = f"one of {self.strata_.tolist()[:10]}"
+        if strata is None or own.shape != risk.shape:
             raise InputError(
-                f"`strata` must name the stratum of each of the {len(risk)} rows, one of {self.strata_.tolist()[:10]}."
+                f"`strata` must name the stratum of each of the {len(risk)} rows, {known}, "
+                f"got {'none' if strata is None else f'shape {own.shape}'}."
+            )
+        new = np.flatnonzero(~np.isin(own, self.strata_))
+        if len(new):
+            raise InputError(
+                f"`strata` must be those of the fit, {known}, got {own[new[0]]!s} in row {new[0]}: a stratum without "
+                "training rows has no baseline. The risk, `predict`, does not need one."
             )
         levels = np.array([value_at(*one, when, 0.0) for one in self.baselines_])
         return np.exp(risk)[:, None] * levels[np.searchsorted(self.strata_, own)]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from kernelweave._drawing import rounded, score_text
-from kernelweave._forms import ShortRepr
+from kernelweave._forms import ShortRepr, numbered
 from kernelweave._types import Array, DataFrame, Features, Labels
 from kernelweave.fitting.survival import brier, kaplan_meier, read_times, value_at
 from kernelweave.inspection.held import RowScore
@@ -68,9 +68,19 @@ def survival_columns(
 ) -> dict[str, Labels]:
     """Risks and survival as columns by their names, such as "risk" and "survival at 365"."""
     when = usual_times(model) if times is None else np.atleast_1d(np.asarray(times, dtype=float))
-    survival = model.predict_survival_function(X, when, strata=strata)
+    survival = _known_survival(model, X, when, strata)
     named = {f"survival at {time:.6g}": own for time, own in zip(when, survival.T, strict=True)}
     return {"risk": model.predict(X), **named}
+
+
+def _known_survival(model: Any, X: Features, times: Array, strata: Labels | None) -> Array:
+    """Predicted survival; NaN in rows of strata without training rows, which have a risk but no baseline."""
+    if strata is None or not len(model.strata_):
+        return np.asarray(model.predict_survival_function(X, times, strata=strata))
+    seen = np.isin(strata, model.strata_)
+    stand_in = np.where(seen, strata, model.strata_[0])
+    survival = model.predict_survival_function(X, times, strata=stand_in)
+    return np.where(seen[:, None], survival, np.nan)
 
 
 def concordance_of_rows(
@@ -99,9 +109,11 @@ def compare_risks(time: Array, event: NDArray[np.bool_], first: Array, second: A
     gain = RowScore(one.value - other.value, one.influence - other.influence, "difference")
     found, n = delta_interval(gain, LEVEL), len(time)
     error = float(np.std(gain.influence, ddof=1)) / math.sqrt(n)
+    # where no row differs the interval has no ends
+    low, high = (found.low, found.high) if found.low == found.low else (gain.value, gain.value)
     p_value = float(2.0 * stats.t.sf(abs(gain.value) / error, n - 1)) if error else 1.0
     why = "both models predict risks of the same held-out rows"
-    return PairedTest("test by the delta method", why, gain.value, found.low, found.high, p_value, n, {})
+    return PairedTest("test by the delta method", why, gain.value, low, high, p_value, n, {})
 
 
 @dataclass(frozen=True)
@@ -154,7 +166,10 @@ class HeldTimes(ShortRepr):
             known = read_times(training)[:2]
             seen, share, _ = kaplan_meier(*known)
             alone = np.tile(value_at(seen, share, when, 1.0), (len(time), 1))
-        survival = model.predict_survival_function(X, when, strata=strata)
+        survival = _known_survival(model, X, when, strata)
+        if alone is not None:
+            # both scores are of the same rows
+            alone[np.isnan(survival).any(axis=1)] = np.nan
         return cls(time, event, model.predict(X), when, survival, alone, known, strata=strata)
 
     @classmethod
@@ -241,7 +256,8 @@ class HeldTimes(ShortRepr):
         # before the first of the times nothing has happened
         values = np.where(places >= 0, survival[:, np.maximum(places, 0)], 1.0)
         known = (self.time, self.event) if self.training is None else self.training
-        return brier(self.time, self.event, values, grid, known)
+        rows = ~np.isnan(values).any(axis=1)
+        return brier(self.time[rows], self.event[rows], values[rows], grid, known) if rows.any() else None
 
     @property
     def grid(self) -> Array | None:
@@ -283,7 +299,8 @@ class HeldTimes(ShortRepr):
     def calibration(self, time: float, n_groups: int) -> SurvivalCalibration:
         """Predicted and observed survival at a time, by groups of predictions."""
         predicted = self.predicted_at(time)
-        groups = divided(predicted, n_groups)
+        rows = np.flatnonzero(~np.isnan(predicted))
+        groups = [rows[own] for own in divided(predicted[rows], n_groups)]
         observed = [survival_at(self.time[own], self.event[own], time) for own in groups]
         # a group that was not followed so far says nothing
         known = [one.value == one.value for one in observed]
@@ -301,6 +318,10 @@ def _scores_of(held: HeldTimes, where: str, name: str, note: str) -> Finding:
     title = f"Scores of {where}"
     if held.strata is not None:
         note += " Pairs of rows are those of the same stratum."
+        if without := int(np.isnan(held.survival).any(axis=1).sum()):
+            note += (
+                f" {numbered(without, 'row')} of strata without training rows have a risk and no survival."
+            )
     brier_note = (
         f" {BRIER.capitalize()}: mean squared error of predicted survival between the times by which {FIRST:.0%} and "
         f"{LAST:.0%} of the events had happened, weighted against censoring; smaller is better."
@@ -317,11 +338,20 @@ def _scores_of(held: HeldTimes, where: str, name: str, note: str) -> Finding:
     )
     if CONCORDANCE not in found:
         return made.warns(f"No two of the {where} can be compared: they have no concordance.", {})
+    about = ABOUT if held.strata is None else ABOUT.replace("two rows", "two rows of one stratum")
     made = made.says(
         "score",
-        f"Concordance of {{n:d}} {where} with {{k:d}} events is {{v:score}}{{interval:score}}: {ABOUT}.",
+        f"Concordance of {{n:d}} {where} with {{k:d}} events is {{v:score}}{{interval:score}}: {about}.",
         **ends(CONCORDANCE),
         k=("details", "events"),
+    )
+    one = found[CONCORDANCE]
+    made = made.decides(
+        "baseline",
+        "Better than chance?",
+        "yes" if one.low > 0.5 else "no" if one.high < 0.5 else "inconclusive",
+        "rows in any order have a concordance of 0.5, and here it is {v:score}{interval:score}.",
+        **ends(CONCORDANCE),
     )
     if BRIER in found and WITHOUT in found:
         made = made.says(
@@ -353,16 +383,6 @@ def _out_of_fold(basis: Basis) -> Finding:
         "of rows are those of the same fold."
     )
     made = _scores_of(held, "training rows out of fold", "out-of-fold", note)
-    if CONCORDANCE in made.values:
-        one = made.values[CONCORDANCE]
-        answer = "yes" if one.low > 0.5 else "no" if one.high < 0.5 else "inconclusive"
-        made = made.decides(
-            "baseline",
-            "Better than chance?",
-            answer,
-            "rows in any order have a concordance of 0.5, and here it is {v:score}{interval:score}.",
-            **ends(CONCORDANCE),
-        )
     if GAIN not in made.values:
         return made
     gain = made.values[GAIN]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from kernelweave._errors import InputError
+from kernelweave._forms import numbered
 from kernelweave_app import runs
 from kernelweave_app.cli.arguments import ALONE, Names, NewTables, NoSeed
 from kernelweave_app.cli.console import print_table, report, say, scores_of
@@ -93,6 +94,12 @@ def predict(
     with writing():
         write_text(Path(out), csv_text(frame))
     report(files=[out])
+    if own is not None and (new := sorted({*own} - {*fitted.strata_})):
+        rows = numbered(sum(one in new for one in own), "row")
+        say(
+            f"{rows} of strata that are not in the fit ({', '.join(new[:5])}): a risk and no survival, which needs a "
+            "baseline."
+        )
     say(f"Wrote {len(frame)} predictions to {out}")
 
 

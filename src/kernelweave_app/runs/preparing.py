@@ -269,7 +269,14 @@ def prepare(data: Joined, spec: Spec) -> Prepared:
 
 def taken_columns(spec: Spec, columns: Sequence[str], *more: str | None) -> set[str]:
     """Columns that are no features: those with another role, those that are left out, and some more."""
-    roles = (*outcome_columns(spec, columns), spec.weights, spec.group, spec.holdout, *names_in(spec.drop))
+    roles = (
+        *outcome_columns(spec, columns),
+        spec.weights,
+        spec.group,
+        spec.holdout,
+        spec.strata,
+        *names_in(spec.drop),
+    )
     return {*filter(None, (*roles, *more))}
 
 

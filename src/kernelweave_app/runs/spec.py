@@ -430,7 +430,9 @@ class Spec(BaseModel):
     @property
     def predicted(self) -> str:
         """What is predicted, in words."""
-        return f"{self.time} until {self.event}" if self.survival else self.target
+        if self.survival:
+            return f"{self.time} until {self.event}" if self.time and self.event else ""
+        return self.target
 
     def with_params(self, **values: Any) -> Spec:
         """These settings with some parameters of the learner changed, without a check."""

@@ -72,7 +72,7 @@ def outcome_columns(spec: Spec, columns: Sequence[str]) -> list[str]:
 
 #: Names of columns of times, of events, and of those that say the reverse.
 _TIMES = re.compile(
-    r"(?i)((survival|event|observed|follow[ _-]?up|os|pfs|dfs|fu)[ _.-]?)?(time|days?|weeks?|months?|years?|duration)"
+    r"(?i)((survival|event|observed|follow[ _-]?up|os|pfs|dfs|fu)[ _.-]?)?(time|duration|days|weeks|months|years)"
     r"|futime|follow[ _-]?up|tenure|lenfol|survtime|t"
 )
 _EVENTS = re.compile(
@@ -102,9 +102,12 @@ def obvious_times(table: DataFrame) -> dict[str, str]:
     for name in map(str, table.columns):
         if (_EVENTS.fullmatch(name) or is_reversed(name)) and not table[name].isna().all():
             with suppress(InputError):
-                zero = f"{name}=0" if is_reversed(name) else name
-                if len(set(read_events(table[name].dropna(), ["0"] if zero != name else ()))) == 2:
-                    events.append(zero)
+                column = table[name].dropna()
+                marked = read_events(column)
+                if len(set(marked)) == 2:
+                    # of a column that says which rows are censored, the value of the others
+                    other = texts_of(column)[~marked].iloc[0]
+                    events.append(f"{name}={other}" if is_reversed(name) else name)
         elif (
             _TIMES.fullmatch(name)
             and pd.api.types.is_numeric_dtype(table[name])

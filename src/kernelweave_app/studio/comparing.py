@@ -92,7 +92,9 @@ def _held(run: Run, one: Results, other: Run, two: Results) -> Found:
             np.array(_column(each, name), dtype=float)
             for each, name in ((one, "truth time"), (one, "truth event"), (one, "risk"), (two, "risk"))
         )
-        return "concordance of held-out rows", compare_risks(time, event > 0, risk, other_risk), len(rows)
+        found = compare_risks(time, event > 0, risk, other_risk)
+        # without a pair of rows to compare there is nothing to test
+        return ("concordance of held-out rows", found, len(rows)) if np.isfinite(found.difference) else None
     truth = _column(one, "truth")
     classes = one.task == "classification"
     columns = [truth, _column(one, "prediction"), _column(two, "prediction")]

@@ -179,7 +179,7 @@ def _of_times(times: Times, spec: Spec) -> Iterator[Consequence]:
     if times.swapped:
         yield Consequence(
             topic="swapped columns",
-            text=f"{time!r} has two values and {event!r} has {len(times.values)} numbers: are the two exchanged?",
+            text=f"{time!r} has two values and {event!r} has {times.n_values} numbers: are the two exchanged?",
             fix="Exchange time and event",
             settings={"time": event, "event": time},
         )
@@ -208,12 +208,14 @@ def _of_times(times: Times, spec: Spec) -> Iterator[Consequence]:
         )
     values = list(times.values)
     if times.problem:
-        named = bool(time and len(values) > 1)
+        # of numbers the largest is most often the event; of words nobody can say
+        named = times.unreadable and len(values) > 1 and all(value.isdecimal() for value in values)
+        last = max(values, key=int) if named else ""
         yield Consequence(
             topic="event",
             text=times.problem,
-            fix=f"Count {max(values)!r} as the event" if named else "",
-            settings={"event": f"{event}={max(values)}"} if named else {},
+            fix=f"Count {last!r} as the event" if named else "",
+            settings={"event": f"{event}={last}"} if named else {},
         )
         return
     if is_reversed(event) and spec.event == event and len(values) == 2:
@@ -224,11 +226,11 @@ def _of_times(times: Times, spec: Spec) -> Iterator[Consequence]:
             fix=f"Count {other!r} as the event",
             settings={"event": f"{event}={other}"},
         )
-    if len(values) > len(times.events) + 1:
+    if times.n_values > len(times.events) + 1:
         yield Consequence(
             topic="event",
             kind="",
-            text=f"{event!r} has {len(values)} values. Rows without {_listed(times.events)} count as censored, also "
+            text=f"{event!r} has {times.n_values} values. Rows without {_listed(times.events)} count as censored, also "
             "those with an event of another kind: competing risks are not modelled.",
         )
     n = times.n_events
@@ -251,7 +253,7 @@ def _of_times(times: Times, spec: Spec) -> Iterator[Consequence]:
             text=f"Every row has its event: {time!r} could be predicted as a number too.",
             fix="Predict the time as a number",
             settings={
-                **{"time": "", "event": "", "target": time, "task": "regression"},
+                **{"time": "", "event": "", "ties": "breslow", "target": time, "task": "regression"},
                 "drop": [*names_in(spec.drop), event],
             },
         )

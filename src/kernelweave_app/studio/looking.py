@@ -163,6 +163,7 @@ def describe_times(table: DataFrame, spec: Spec) -> Times:
     event, values = event_of(spec, columns)
     counts = counts_of(texts_of(table[event].dropna())) if event in columns else {}
     told: dict[str, Any] = {"event": event, "values": dict(list(counts.items())[:MOST_MARKS])}
+    told["n_values"] = len(counts)
     try:
         time = need_targets(table, spec)[0]
     except InputError as error:
@@ -177,7 +178,7 @@ def describe_times(table: DataFrame, spec: Spec) -> Times:
     try:
         y = read_times(rows, spec)
     except InputError as error:
-        return Times(problem=str(error), **told)
+        return Times(problem=str(error), unreadable=True, **told)
     seen = y[:, 0] > 0
     return Times(
         n_events=int(seen.sum()),
@@ -349,7 +350,7 @@ def with_role(name: str, role: Role, spec: Spec, columns: Sequence[str] = ()) ->
             ",".join(dict.fromkeys([*targets, name])) if role == "target" and targets[1:] else name
         )
     if role == "target":
-        changed |= {"task": "auto", **({"time": "", "event": ""} if spec.survival else {})}
+        changed |= {"task": "auto", **({"time": "", "event": "", "ties": "breslow"} if spec.survival else {})}
     elif role in ("time", "event"):
         changed |= {"task": "auto", "target": ""}
     return changed

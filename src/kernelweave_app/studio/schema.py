@@ -210,9 +210,11 @@ class Times(Record):
     n_unread: int = Field(default=0, description="Cells of the time that are no number.")
     event: str = Field(default="", description="The column of the event.")
     values: dict[str, int] = Field(default={}, description="Rows of the most frequent values of that column.")
+    n_values: int = Field(default=0, description="How many values that column has.")
     events: list[str] = Field(default=[], description="Those that are events.")
     swapped: bool = Field(default=False, description="Whether the two columns look exchanged.")
     problem: str = ""
+    unreadable: bool = Field(default=False, description="Whether the problem is which value is the event.")
 
 
 class Marked(Record):

@@ -855,7 +855,7 @@ class DataPage:
     async def _predict(self, what: str) -> None:
         """Predict something else: one column, several, or the time until an event."""
         self.what = what
-        spec, settings = self.desk.spec, {"time": "", "event": ""}
+        spec, settings = self.desk.spec, {"time": "", "event": "", "ties": "breslow"}
         if what == "survival":
             settings |= {"target": "", "task": "auto", **await offload(self.desk.times)}
         elif what == "one":
