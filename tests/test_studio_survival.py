@@ -102,7 +102,8 @@ def test_a_column_has_one_role_of_a_survival():
     assert with_role("x", "time", Spec(target="y")) == {"time": "x", "task": "auto", "target": ""}
     assert with_role("status", "time", spec) == {"event": "", "time": "status", "task": "auto", "target": ""}
     assert with_role("days", "feature", spec) == {"time": ""}
-    assert with_role("x", "target", spec) == {"target": "x", "task": "auto", "time": "", "event": ""}
+    changed = {"target": "x", "task": "auto", "time": "", "event": "", "ties": "breslow"}
+    assert with_role("x", "target", spec) == changed
     several = Spec(target="a,b, c")
     columns = ["a", "b, c", "d"]
     assert role_of("b, c", several, data, columns) == "target"
