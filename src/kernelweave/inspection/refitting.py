@@ -21,6 +21,7 @@ from kernelweave._interrupts import interrupts_noticed
 from kernelweave._types import BaseCrossValidator, Features, Splits, Tree
 from kernelweave.estimators import MKLClassifier, MKLRegressor, MKLSurvival
 from kernelweave.estimators.missing import in_order
+from kernelweave.estimators.targets import read_labels
 from kernelweave.inspection.held import HeldOut
 from kernelweave.learners import RLS2, MetricRLS2
 from kernelweave.views import by_rows, take_rows
@@ -67,6 +68,8 @@ class Rows:
         targets: Any = y if hasattr(y, "iloc") and np.ndim(y) == 2 else np.asarray(y)
         if isinstance(targets, np.ndarray) and targets.dtype.kind == "f" and not np.isfinite(targets).all():
             raise InputError("`y` must be finite, got NaN or infinity. Leave these rows out.")
+        if is_classifier(estimator) and isinstance(targets, np.ndarray) and targets.ndim == 1:
+            read_labels(targets)
         n = len(targets)
         rows: Any
         if get_tags(estimator).input_tags.pairwise:
