@@ -77,12 +77,16 @@ def schema_of(field: SpecField) -> Tree:
 # ---- parameters of learners -------------------------------------------------------------------------
 
 
-def written(of: Mapping[str, Declared], value: object) -> Any:
-    """The value of a setting in a file, which has no null; raises `InputError` if none of its learners accepts it."""
+def written(of: Mapping[str, Declared], value: object, method: str | None = None) -> Any:
+    """The value of a setting in a file, which has no null; raises `InputError` if none of its learners accepts it.
+
+    The error has the values of the learner `method`, where the setting is one of its own.
+    """
     if value is None:
         return said(None) if any(takes(one, said(None)) for one in of.values()) else ""
     if not any(takes(one, value) for one in of.values()):
-        next(iter(of.values())).settle(value)
+        own = of.get(method or "")
+        (next(iter(of.values())) if own is None else own).settle(value)
     return value
 
 

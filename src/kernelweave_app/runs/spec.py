@@ -416,7 +416,7 @@ class Spec(BaseModel):
             if method != DEFAULT and method is not None:
                 with_present_names(given, learner_of(method).former, method)
             return {
-                name: written(known[check_known(name, known, "setting")], value)
+                name: written(known[check_known(name, known, "setting")], value, method)
                 for name, value in given.items()
             }
         except InputError as error:
