@@ -351,7 +351,6 @@ GRAM = np.stack([np.outer(column, column) for column in X.T], axis=-1)
 LABELS = np.sign(X[:, 0])
 EVEN = np.full(3, 1 / 3)
 SPELLINGS = {
-    "solve": (lambda **o: kw.solve(kw.Problem(GRAM, LABELS, loss="hinge"), **o), "step", "solver", "newton"),
     "solve_svm_mkl": (lambda **o: kw.solve_svm_mkl(GRAM, LABELS, 1.0, **o), "method", "solver", "newton"),
     "svm_mkl_path": (lambda **o: kw.solvers.svm_mkl_path(GRAM, LABELS, [1.0], **o), "method", "solver", "newton"),
     "solve_radius": (lambda **o: kw.solvers.solve_radius(GRAM, LABELS, 1.0, **o), "step", "solver", "newton"),
