@@ -95,9 +95,9 @@ def predict(
         write_text(Path(out), csv_text(frame))
     report(files=[out])
     if own is not None and (new := sorted({*own} - {*fitted.strata_})):
-        rows = numbered(sum(one in new for one in own), "row")
+        lacking = numbered(sum(one in new for one in own), "row")
         say(
-            f"{rows} of strata that are not in the fit ({', '.join(new[:5])}): a risk and no survival, which needs a "
+            f"{lacking} of strata that are not in the fit ({', '.join(new[:5])}): a risk and no survival, which needs a "
             "baseline."
         )
     say(f"Wrote {len(frame)} predictions to {out}")
