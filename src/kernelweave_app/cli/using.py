@@ -97,8 +97,8 @@ def predict(
     if own is not None and (new := sorted({*own} - {*fitted.strata_})):
         lacking = numbered(sum(one in new for one in own), "row")
         say(
-            f"{lacking} of strata that are not in the fit ({', '.join(new[:5])}): a risk and no survival, which needs a "
-            "baseline."
+            f"{lacking} of strata that are not in the fit ({', '.join(new[:5])}): a risk and no survival, which needs "
+            "a baseline."
         )
     say(f"Wrote {len(frame)} predictions to {out}")
 
