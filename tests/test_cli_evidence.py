@@ -193,6 +193,21 @@ def test_scores_of_nested_folds_stay(wine, tmp_path, capsys):
     assert after["rows"] == before["rows"]
 
 
+def test_one_score_is_the_one_to_report(wine, tmp_path, capsys):
+    """That of nested folds where there are some, else that of held-out rows; further evidence changes nothing."""
+    out = tmp_path / "run"
+    given = [str(wine), "--target", "target", "--alphas", "4", "--cv", "3", "--kernels", "linear"]
+    for nested, said, other in (
+        ("3", "report the score of nested cross-validation", "accuracy to report"),
+        ("0", "This is the accuracy to report", "report the score of nested"),
+    ):
+        assert main(["fit", *given, "--nested", nested, "--out", str(out), "--overwrite"]) == 0
+        assert main(["evidence", str(out), str(wine), "--what", "stability", "--halves", "2"]) == 0
+        text = " ".join(capsys.readouterr().out.split())
+        assert text.count(said) == 2
+        assert other not in text
+
+
 def test_a_new_run_takes_the_evidence_of_an_earlier_one_away(done, tmp_path):
     table, run, _ = done
     again = tmp_path / "run"

@@ -528,11 +528,13 @@ def _held_scores(basis: Basis) -> Finding | None:
     table = Table.of_scores("scores", "Scores of held-out rows", found, note)
     meaning = f"Scores of rows that the model had not seen, with intervals. {NEW_ROWS}"
     made = of_held(basis.held, found, meaning, tables=(table,))
+    # beside nested folds the finding "reported" says which
+    which = "" if basis.nested else " This is the {} to report, with its interval."
     if basis.held.classes is not None:
         made = made.says(
             "score",
             "Of {n:d} held-out rows, which the model had not seen, {v:fraction} are predicted "
-            "correctly{interval:percent}. This is the accuracy to report, with its interval.",
+            f"correctly{{interval:percent}}.{which.format('accuracy')}",
             **ends("accuracy"),
         )
         if "ROC AUC" not in found:
@@ -546,7 +548,7 @@ def _held_scores(basis: Basis) -> Finding | None:
     return made.says(
         "score",
         "On {n:d} held-out rows, which the model had not seen, R^2 is {v:score}{interval:score}: the fraction of the "
-        "variance of the target that the predictions explain. This is the score to report, with its interval.",
+        f"variance of the target that the predictions explain.{which.format('score')}",
         **ends("R^2"),
     ).says(
         "score",

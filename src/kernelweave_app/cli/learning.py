@@ -496,7 +496,7 @@ def evidence(
     found = {**known_before, **runs.evidence.gather(model, spec, prepared, (train, asked.test), held)}
     if known_before.keys() & {"nested", "out-of-fold times"}:
         # models of outer folds were not kept, and these rows were scored by them
-        found["rows"] = known_before["rows"]
+        found |= {name: known_before[name] for name in ("rows", "held out") if name in known_before}
     n_training = int(found["rows"].values["training"].value)
     n_here = len(train) if prepared.weights is None else int((prepared.weights[train] > 0).sum())
     if n_training != n_here:
