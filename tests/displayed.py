@@ -274,10 +274,7 @@ class Truth:
 
     @cached_property
     def probability(self):
-        try:
-            return self.model.predict_proba(self.rows(self.test)) if self.classifier else None
-        except Exception:
-            return None
+        return self.model.predict_proba(self.rows(self.test)) if self.classifier else None
 
     @cached_property
     def held(self):
@@ -695,7 +692,10 @@ def check_understand(ledger, page, found, truth, plain):
     from kernelweave_app.runs.spec import in_words_of
 
     place, model = "understand", truth.model
-    label = lambda name: plain.get(name, name)  # noqa: E731
+
+    def label(name):
+        return plain.get(name, name)
+
     simplest = found.get("simplest")
     for value, name, note in page["stats"]:
         head, _, where = name.partition(", ")

@@ -176,6 +176,14 @@ def test_evaluate_takes_the_columns_of_the_run(run, tmp_path, capsys):
     # a run on its own rows
     assert main(["evaluate", str(run / "run"), str(run / "patients.csv")]) == 0
     assert "88 of these 110 rows were in the fit." in capsys.readouterr().out
+    # the others are those that it held out, with the scores that it gave them
+    assert main(["evaluate", str(run / "run"), str(run / "patients.csv"), "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)["scores"]
+    said = read_evidence(run / "run")["held-out times"].values
+    assert "integrated Brier score of one curve for all" in said
+    assert {name: scores[name]["value"] for name in said} == pytest.approx(
+        {name: one.value for name, one in said.items()}, rel=1e-9
+    )
 
 
 def test_evidence_of_sources(run, capsys):

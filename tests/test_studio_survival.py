@@ -233,6 +233,12 @@ def test_equal_risks_do_not_differ_and_shuffled_ones_do():
     assert found.difference == pytest.approx(values[0] - values[1])
     assert found.p_value < 1e-6
     assert found.low > 0.2
+    # the interval of 95 % leaves out 0 where the p-value is below 5 %, also at the border and with few rows
+    for n in (6, 12, 30):
+        for _ in range(200):
+            time, risks = rng.exponential(size=n), rng.normal(size=(2, n))
+            found = compare_risks(time, np.arange(n) % 3 > 0, *risks)
+            assert (found.p_value < 0.05) == (found.low > 0.0 or found.high < 0.0)
 
 
 def test_twenty_targets_have_a_row_each(desk):

@@ -11,7 +11,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from kernelweave._drawing import rounded, score_text
 from kernelweave._forms import ShortRepr, numbered
@@ -32,7 +31,7 @@ from kernelweave.inspection.registry import (
     intervals_of,
     only,
 )
-from kernelweave.inspection.scores import FEWEST_ROWS, NEW_ROWS, OF_95, delta_interval
+from kernelweave.inspection.scores import FEWEST_ROWS, NEW_ROWS, OF_95, delta_interval, delta_p_value
 from kernelweave.inspection.survival import RiskGroups, SurvivalCalibration, divided, survival_at
 
 #: Times at which errors of survival are averaged, between these shares of the events.
@@ -107,13 +106,12 @@ def compare_risks(time: Array, event: NDArray[np.bool_], first: Array, second: A
     """Whether two models have the same concordance on the same rows, by what each row has in the difference."""
     one, other = (concordance_of_rows(time, event, risk) for risk in (first, second))
     gain = RowScore(one.value - other.value, one.influence - other.influence, "difference")
-    found, n = delta_interval(gain, LEVEL), len(time)
-    error = float(np.std(gain.influence, ddof=1)) / math.sqrt(n)
+    found, why = delta_interval(gain, LEVEL), "both models predict risks of the same held-out rows"
     # where no row differs the interval has no ends
     low, high = (found.low, found.high) if found.low == found.low else (gain.value, gain.value)
-    p_value = float(2.0 * stats.t.sf(abs(gain.value) / error, n - 1)) if error else 1.0
-    why = "both models predict risks of the same held-out rows"
-    return PairedTest("test by the delta method", why, gain.value, low, high, p_value, n, {})
+    return PairedTest(
+        "test by the delta method", why, gain.value, low, high, delta_p_value(gain), len(time), {}
+    )
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy import optimize, stats
 from sklearn.base import is_classifier
 
 from kernelweave._checks import InputError
@@ -408,6 +408,21 @@ def delta_interval(score: RowScore, level: float) -> Interval:
         if score.kind == "gain":
             ends = [1.0 - end for end in ends[::-1]]
     return replace(bare, low=float(ends[0]), high=float(ends[1]))
+
+
+def delta_p_value(difference: RowScore) -> float:
+    """The p-value of a difference: one less the smallest level at which `delta_interval` contains 0."""
+
+    def beyond(level: float) -> float:
+        """How far the interval is from 0; negative where it contains it, or has no ends."""
+        found = delta_interval(difference, level)
+        end = found.low if difference.value > 0.0 else -found.high
+        return float(end) if end == end else -1.0
+
+    # no smaller probability can be told from the level 1
+    if beyond(highest := 1.0 - 1e-15) > 0.0:
+        return 1.0 - highest
+    return 1.0 - float(optimize.brentq(beyond, 0.0, highest)) if beyond(0.0) > 0.0 else 1.0
 
 
 def _shares(held: tuple[HeldOut, ...], accuracy: RowScore, level: float, seed: int) -> dict[str, Interval]:

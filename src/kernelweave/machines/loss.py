@@ -686,19 +686,6 @@ class BoxLoss(Loss):
     def system(
         self, K: Array, y: Array, costs: Array, b: Array, rows: Index, *, fit_intercept: bool = True
     ) -> Bordered | None:
-        """The kernel on free rows with the ridge of the loss.
-
-        Parameters
-        ----------
-        K : array of shape (n_samples, n_samples)
-            Kernel matrix of the training rows.
-        y, costs, b : arrays of shape (n_samples,)
-            Targets, costs of the rows (C times the sample weights) and coefficients.
-        rows : array of int, shape (n_free,)
-            See `free`.
-        fit_intercept : bool
-            Whether the sum of the coefficients stays as it is.
-        """
         block = K[rows[:, None], rows]
         block.flat[:: len(rows) + 1] += self.ridge(costs)[rows]
         # a kernel of zeros has no scale for a multiple of the identity

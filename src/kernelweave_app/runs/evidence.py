@@ -142,7 +142,9 @@ def scores_apart(
         if not rows.any():
             return {}, {}
         if is_survival(model):
-            times = HeldTimes.of(model, X.iloc[np.flatnonzero(rows)], y[rows])
+            # weighted against censoring as in the fit, where its rows are known
+            training = y[inside] if inside.any() else None
+            times = HeldTimes.of(model, X.iloc[np.flatnonzero(rows)], y[rows], training)
             return {name: times.scores[name] for name in times.texts}, times.texts
         held = HeldOut.of_columns(model, frame[rows], y[rows])
         made, texts = (

@@ -70,7 +70,7 @@ ABOUT_COST = (
     "One number, the weight of the loss. Left empty, the best of nine values from 0.001 to 10 by five folds."
 )
 #: The score that chooses, by task, where none is named.
-USUAL = {"regression": "R²", "classification": "accuracy", SURVIVAL: "partial likelihood"}
+USUAL = {"regression": "R^2", "classification": "accuracy", SURVIVAL: "partial likelihood"}
 ABOUT_LIST = "All values to try, such as 0.1, 1, 10. A single value is fitted without a choice."
 
 

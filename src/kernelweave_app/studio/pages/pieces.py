@@ -77,6 +77,13 @@ def dropdown(options: Any, *, props: str = "", name: str = "", **more: Any) -> A
     return found
 
 
+def pick_row(names: Sequence[object], act: Callable[[int], object]) -> None:
+    """A list of rows to look at one of, by its number."""
+    rows = dict(enumerate(f"row {name}" for name in names))
+    found = dropdown(rows, value=0, label="Row", with_input=True, on_change=lambda event: act(event.value))
+    found.style("width: 9rem")
+
+
 def switch(name: str, options: dict[str, str], value: str, props: str = "") -> ui.toggle:
     """A row of buttons of which one is pressed, with a name that is read aloud."""
     found = ui.toggle(options, value=value).props(f"no-caps unelevated toggle-color=primary {props}")

@@ -34,6 +34,7 @@ from kernelweave_app.studio.pages.pieces import (
     note,
     nothing,
     once,
+    pick_row,
     plural,
     redraw,
     said,
@@ -273,14 +274,7 @@ class TargetsCard:
         """Draw the card."""
         with card("Targets of one row") as aside:
             with aside:
-                rows = dict(enumerate(f"row {row[0]}" for row in self.rows))
-                dropdown(
-                    rows,
-                    value=0,
-                    label="Row",
-                    with_input=True,
-                    on_change=lambda event: self.one.refresh(event.value),
-                ).style("width: 9rem")
+                pick_row([row[0] for row in self.rows], self.one.refresh)
             self.one(0)
 
     @ui.refreshable_method

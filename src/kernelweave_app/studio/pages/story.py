@@ -83,7 +83,7 @@ def sources_of(numbers: Tree) -> tuple[list[SourceRow], str]:
             )
             for source, one in tested.values.items()
         ]
-        return rows, f"{what.format(score=score.replace('^2', '²'))}, with 95 % intervals."
+        return rows, f"{what.format(score=score)}, with 95 % intervals."
     weights = finding_of(numbers, "stability") or finding_of(numbers, "views")
     if weights is None:
         return [], ""
@@ -177,9 +177,9 @@ def show_targets(found: Finding) -> None:
     """Scores of several targets, a row for each."""
     (table,) = found.tables
     with stack("kw-scroll kw-targets").props("tabindex=0").style("max-height: 24rem"):
-        cells, most = table.shown(), 1 + SCORES_OF_TARGETS
-        heads = [head.replace("^2", "²") for head in table.heads[:most]]
-        simple_table(heads, [row[:most] for row in cells], numbers=range(1, len(heads)), label=table.title)
+        heads = table.heads[: 1 + SCORES_OF_TARGETS]
+        rows = [row[: len(heads)] for row in table.shown()]
+        simple_table(heads, rows, numbers=range(1, len(heads)), label=table.title)
     hint(f"Scores of {plural(int(found.n or 0), 'held-out row')}.")
 
 

@@ -44,6 +44,7 @@ from kernelweave_app.studio.pages.pieces import (
     note,
     number,
     own_width,
+    pick_row,
     plural,
     prints,
     redraw,
@@ -100,18 +101,16 @@ class ContributionsCard:
             f"What every kernel{layer} adds to the decision value, for {plural(len(found.rows), f'{which} row')}.",
         ) as aside:
             with aside:
-                rows = dict(enumerate(f"row {name}" for name in found.rows))
-                dropdown(
-                    rows,
-                    value=0,
-                    label="Row",
-                    with_input=True,
-                    on_change=lambda event: self.turn(row=event.value),
-                ).style("width: 9rem")
+                pick_row(found.rows, lambda row: self.turn(row=row))
                 if len(found.outputs) > 1:
                     outputs = dict(enumerate(found.outputs))
+                    held = self.results.held
+                    targets = self.results.task == "regression" or bool(held and held.targets)
                     dropdown(
-                        outputs, value=0, label="Class", on_change=lambda event: self.turn(output=event.value)
+                        outputs,
+                        value=0,
+                        label="Target" if targets else "Class",
+                        on_change=lambda event: self.turn(output=event.value),
                     ).style("width: 9rem")
                 prints(self.run_id, "contributions", "Contribution of each kernel")
             with stack("kw-two"):
