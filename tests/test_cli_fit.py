@@ -506,8 +506,8 @@ def test_rows_may_lack_cells_and_tables(tmp_path, capsys, monkeypatch):
     assert main([*fit, "--missing-views", "error", "--out", str(tmp_path / "e")]) == 2
 
 
-def test_a_gaussian_with_learnt_widths(wine, tmp_path, capsys):
-    """Bounds are options; the parameters are in the output, and the saved model has them."""
+def test_a_parametric_kernel(wine, tmp_path, capsys):
+    """Family, degree and bounds are options; the parameters are in the output, and the saved model has them."""
     run = tmp_path / "run"
     fit = [
         "fit",
@@ -517,11 +517,15 @@ def test_a_gaussian_with_learnt_widths(wine, tmp_path, capsys):
         "--out",
         str(run),
         "--method",
-        "gaussian",
+        "parametric",
         "--kernels",
         "linear",
     ]
     fit += [
+        "--family",
+        "polynomial",
+        "--degree",
+        "2",
         "--upper",
         "10",
         "--max-iter",
@@ -532,10 +536,10 @@ def test_a_gaussian_with_learnt_widths(wine, tmp_path, capsys):
         "2",
     ]
     assert main(fit) == 0
-    assert "In the Gaussian kernel" in " ".join(capsys.readouterr().out.split())
+    assert "In the polynomial kernel" in " ".join(capsys.readouterr().out.split())
     model = kw.load(run / "model.skops")
     assert model.learner.upper == 10.0
-    assert list(model.kernel_parameters_[0]) == list(model.kernel_names_)
-    assert "Parameters of the Gaussian kernel" in (run / "report.html").read_text()
-    assert main([*fit[:4], *fit[6:8], "--upper", "-1", "--out", str(tmp_path / "other")]) == 2
-    assert "--upper" in capsys.readouterr().err
+    assert "coef0" in model.kernel_parameters_[0]
+    assert "Parameters of the polynomial kernel" in (run / "report.html").read_text()
+    assert main([*fit[:4], *fit[6:8], "--family", "cubic", "--out", str(tmp_path / "other")]) == 2
+    assert "--family" in capsys.readouterr().err

@@ -456,6 +456,7 @@ def test_the_report_says_what_is_certified(two, three):
         for part in (
             "Weights of every layer",
             "Descent of the criterion",
+            "Kernel matrices of every layer",
             "The weights are a local solution",
             "The gap certifies the machine",
             "stationarity of the weights",

@@ -85,6 +85,7 @@ SETTINGS = {
     "do": [learners.DoRadius(tol=1e-8)],
     "gaussian": [learners.ARDGaussian(max_iter=5, tol=1e-8)],
     # polynomials have a low rank: coefficients are not unique, and a descent that is cut short depends on them
+    "parametric": [learners.ParametricKernel(family="rational-quadratic", max_iter=5, tol=1e-8)],
     "mlmkl": [
         learners.MLMKL(max_iter=5),
         learners.MLMKL(n_layers=3, max_iter=5, loss="squared", weight_set="simplex"),
@@ -125,6 +126,7 @@ FACTORS = {
     "metric": (1, 0),
     "rkl": (0, 0),
     "gaussian": (0, 0),
+    "parametric": (0, 0),
     "do": (0, -1),
     **dict.fromkeys(
         [
@@ -160,6 +162,7 @@ COPIES_COUNT = {
     "easy": NO_FACTOR["easy"],
     "kl-c": "a descent that is cut short; two copies have twice the slope of one",
     "gaussian": "a descent that is cut short; two copies have twice the slope of one",
+    "parametric": "a descent that is cut short; two copies have twice the slope of one",
     "mlmkl": "a descent that is cut short; two copies have twice the slope of one",
     "2lmkl": "a descent that is cut short; two copies have twice the slope of one",
     "dmkl": "a descent that is cut short; two copies have twice the slope of one",
@@ -312,7 +315,7 @@ class Solution:
         case, p = self.case, self.problem
         if case.name in ("rls2", "metric"):
             return self.K, case.learner.alpha, p.weight
-        if case.name in ("rkl", "gaussian"):
+        if case.name in ("rkl", "gaussian", "parametric"):
             return self.K, meb_by_conic(self.K), p.costs
         return self.K, 1.0, p.costs / (p.radii() @ self.weights if case.name == "do" else 1.0)
 

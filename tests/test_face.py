@@ -327,6 +327,8 @@ FORMER = [
     "solve_easy_mkl",
     "solve_radius",
     "svm_mkl_path",
+    "Gaussians",
+    "KernelFamily",
     "Status",
 ]
 

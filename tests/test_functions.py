@@ -10,7 +10,7 @@ from kernelweave import kernels
 from kernelweave.functions import Exponential, squared_distances
 from kernelweave.gram import as_gram
 from kernelweave.kernels import RBF, ArcCosine, Elementwise, Linear, Polynomial
-from kernelweave.mkl.families import GaussianOfSum, WeightedSum
+from kernelweave.mkl.families import GaussianOfSum, Gaussians, KernelFamily, WeightedSum
 
 
 def arc_cosine(degree):
@@ -150,17 +150,18 @@ def test_every_gaussian_is_the_same_kernel(rng):
     found = {
         "table": kernels.RBF(gamma=gamma)(X),
         "layer": RBF(gamma).layer_value(np, K, squares[:, None], squares[None]),
+        "distances": Gaussians.of_columns(X, each=False).kernel(t),
         "kernels": GaussianOfSum(as_gram(K[:, :, None]), np.ones(1)).kernel(t),
     }
     for name, values in found.items():
         np.testing.assert_allclose(values, expected, rtol=0, atol=1e-14, err_msg=name)
     b = rng.normal(size=12)
     slope = -b @ (expected * np.square(X[:, None] - X[None]).sum(axis=2)) @ b
-    family = GaussianOfSum(as_gram(K[:, :, None]), np.ones(1))
-    np.testing.assert_allclose(family.quadratic_forms(t, b), slope, rtol=1e-12)
+    for family in (Gaussians.of_columns(X, each=False), GaussianOfSum(as_gram(K[:, :, None]), np.ones(1))):
+        np.testing.assert_allclose(family.quadratic_forms(t, b), slope, rtol=1e-12)
 
 
-FAMILIES = ("sum", "kernels")
+FAMILIES = ("sum", "distances", "kernels", "differences", "derivative")
 
 
 def family_and_formula(kind, rng):
@@ -171,7 +172,12 @@ def family_and_formula(kind, rng):
     if kind == "sum":
         ridged = stack + 0.1 * np.square(X).max(axis=0) * np.eye(9)[:, :, None]
         return WeightedSum(as_gram(stack), scale, 0.1), lambda t: ridged @ (t * scale)
-    return GaussianOfSum(as_gram(stack), scale), lambda t: np.exp(-D @ (t * scale))
+    if kind == "distances":
+        return Gaussians(np.moveaxis(D, 2, 0)), lambda t: np.exp(-D @ t)
+    if kind == "kernels":
+        return GaussianOfSum(as_gram(stack), scale), lambda t: np.exp(-D @ (t * scale))
+    slopes = None if kind == "differences" else lambda t: np.moveaxis(-D * np.exp(-D @ t)[:, :, None], 2, 0)
+    return KernelFamily(lambda t: np.exp(-D @ t), np.ones(3), slopes), lambda t: np.exp(-D @ t)
 
 
 @pytest.mark.parametrize("kind", FAMILIES)
@@ -190,8 +196,9 @@ def test_families_have_the_derivatives_of_their_kernels(kind, rng):
         np.testing.assert_allclose(family.diagonals(t, weights), diagonals, rtol=1e-7, atol=1e-8)
 
 
-def test_gaussians_start_where_every_parameter_has_its_share_of_a_mean_exponent_of_one(rng):
-    family, formula = family_and_formula("kernels", rng)
+@pytest.mark.parametrize("kind", ["distances", "kernels"])
+def test_gaussians_start_where_every_parameter_has_its_share_of_a_mean_exponent_of_one(kind, rng):
+    family, formula = family_and_formula(kind, rng)
     weight = rng.uniform(0.5, 2.0, 9)
     share = weight / weight.sum()
     for given, shares in ((weight, share), (None, np.full(9, 1.0 / 9.0))):

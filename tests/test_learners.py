@@ -34,8 +34,8 @@ def test_learners_that_leave_kernels_out_say_so(name, rng):
     """Of six columns two matter; these learners may give a weight of 0, but give every one here a weight."""
     X = rng.normal(size=(40, 6))
     y = np.where(X[:, 0] + 0.5 * X[:, 1] + 0.3 * rng.normal(size=40) > 0, 1, -1)
-    settings = {"max_iter": 5} if name in ("mlmkl", "dmkl", "2lmkl", "gaussian") else {}
-    learner = LEARNERS[name](**settings)
+    settings = {"max_iter": 5} if name in ("mlmkl", "dmkl", "2lmkl", "gaussian", "parametric") else {}
+    learner = LEARNERS[name](**settings | ({"family": "rational-quadratic"} if name == "parametric" else {}))
     model = kw.MKLClassifier([Linear().on([j]) for j in range(6)], learner).fit(X, y)
     left_out = bool((model.weights_ == 0).any())
     assert left_out == learner.sparse or name in ("elastic-net", "kl-c", *LAYERS)

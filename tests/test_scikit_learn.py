@@ -43,6 +43,7 @@ PARTS = (
 CHECKED_AS = {
     "2lmkl": learners.TwoLayerMKL(max_iter=5),
     "gaussian": learners.ARDGaussian(max_iter=5, tol=1e-8),
+    "parametric": learners.ParametricKernel(family="rational-quadratic", max_iter=5, tol=1e-8),
     "kl-c": learners.ChapelleRadius(max_iter=5, tol=1e-8),
     "do": learners.DoRadius(tol=1e-10),
     "cardinality": learners.CardinalityMKL(tol=1e-14),

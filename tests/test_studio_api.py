@@ -440,23 +440,24 @@ def test_results_of_deep_models_have_their_layers(served):
         np.testing.assert_allclose(layer["values"], weights / weights.sum(axis=0))
 
 
-def test_learnt_widths_by_the_fields_of_the_form(served):
+def test_a_parametric_kernel_by_the_fields_of_the_form(served):
     """The form has a field for everything, and the report says what was learnt."""
-    method = next(m for m in get(served, "/api/methods") if m["name"] == "gaussian")
+    method = next(m for m in get(served, "/api/methods") if m["name"] == "parametric")
     fields = {field["name"]: field for field in method["fields"]}
+    assert fields["family"]["choices"] == ["polynomial", "rational-quadratic"]
+    assert fields["degree"]["kind"] == "whole number"
     assert {fields[name]["kind"] for name in ("start", "lower", "upper")} == {"number"}
-    params = {"start": 1.0, "upper": 5.0, "max_iter": 3}
-    spec = {"target": "target", "method": "gaussian", "Cs": "1", "cv": 2, "learner_params": params}
+    params = {"family": "polynomial", "degree": 3, "start": 1.0, "upper": 5.0, "max_iter": 3}
+    spec = {"target": "target", "method": "parametric", "Cs": "1", "cv": 2, "learner_params": params}
     run = served.made(data=WINE, spec=spec | {"kernels": "linear"})
     assert run["state"] == "done", run["reason"]
     model = kw.load(served.studio.artifact(run["id"], "model.skops"))
-    assert model.get_params()["learner__upper"] == 5.0
-    assert [list(own) for own in model.kernel_parameters_] == [list(model.kernel_names_)] * 3
+    assert model.get_params()["learner__degree"] == 3
+    assert [list(own) for own in model.kernel_parameters_] == [[*model.kernel_names_, "coef0"]] * 3
     evidence = json.loads(served.studio.artifact(run["id"], "evidence.json").read_text())
     values, first = evidence["parameters"]["values"], model.classes_[0]
-    name = model.kernel_names_[0]
-    assert values[f"{first}: {name}"]["value"] == pytest.approx(model.kernel_parameters_[0][name])
-    assert "Gaussian" in json.dumps(get(served, f"/api/runs/{run['id']}/results"))
+    assert values[f"{first}: coef0"]["value"] == pytest.approx(model.kernel_parameters_[0]["coef0"])
+    assert "polynomial" in json.dumps(get(served, f"/api/runs/{run['id']}/results"))
 
 
 def test_results_of_another_version_are_no_server_error(served, done):

@@ -50,7 +50,7 @@ def described(table, **settings):
 
 @pytest.mark.sampled(12)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("method", ["mlmkl", "2lmkl", "dmkl", "deep-uniform", "gaussian"])
+@pytest.mark.parametrize("method", ["mlmkl", "2lmkl", "dmkl", "deep-uniform", "gaussian", "parametric"])
 @pytest.mark.parametrize("kernels", ["linear; rbf(gamma=0.1)", "default"])
 def test_contributions_of_deep_models_are_those_of_the_last_layer(method, kernels):
     """There may be more or fewer kernels in the last layer than in the first."""

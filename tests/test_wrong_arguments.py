@@ -63,6 +63,9 @@ EXTREMES = {
     "Cs": lambda: kw.MKLRegressorCV("precomputed", "simple", Cs=[1.0, 1e-320]).fit(
         np.eye(4)[:, :, None], [0, 1, 0, 1]
     ),
+    "distances": lambda: kw.solvers.solve_radius(
+        kw.solvers.Gaussians(1e-320 * (1 - np.eye(4))[None]), [-1, 1, -1, 1], 1.0
+    ),
     "X": lambda: kw.kernels.RBF(1.0).diag({}),
 }
 

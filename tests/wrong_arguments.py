@@ -149,6 +149,7 @@ def _solvers() -> list[Call]:
             {"kernel": [np.eye(4)] * 3, "n_kernels": 3, "kind": "features", "progress": None},
         ),
         Call("KernelBank", kw.KernelBank, {"stack": GRAM, "names": ["a", "b"], "on_indefinite": "raise"}),
+        Call("Gaussians", _family, {"distances": np.square(X.T[:, :, None] - X.T[:, None])}),
         Call("LpBall", _with_set(kw.weight_sets.LpBall), {"p": 2.0}),
         Call("ElasticNet", _with_set(kw.weight_sets.ElasticNet), {"mix": 0.75}),
         Call("CappedSimplex", _with_set(kw.weight_sets.CappedSimplex), {"cap": 0.75}),
@@ -215,6 +216,10 @@ def _rows() -> list[Call]:
             {"solution": path, "rows": Z, "features": None, "n_jobs": None, "progress": False},
         ),
     ]
+
+
+def _family(distances: Any) -> Any:
+    return kw.solvers.solve_radius(kw.solvers.Gaussians(distances), LABELS, 1.0, max_iter=2)
 
 
 def _with_set(weight_set: Callable[..., Any]) -> Callable[..., Any]:

@@ -90,6 +90,8 @@ SECTIONS = [
             "solvers.solve_cardinality_mkl",
             "solve_rkl",
             "solvers.solve_radius",
+            "solvers.Gaussians",
+            "solvers.KernelFamily",
         ],
     ),
     (

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -224,10 +224,18 @@ class Model:
         return [base[min(output, len(base) - 1)], *(upper.weights if upper is not None else ())]
 
     def kernel_parameters(self, output: int) -> dict[str, float]:
-        """Learnt parameters of the Gaussian of one output, by the names of the kernels; empty without a machine."""
-        if self.layered or not self.layers or self.layers[output] is None:
+        """Learnt parameters of the kernel of one output by their names: of each kernel as it is, then of the function.
+
+        Empty for an output without a machine, and for learners whose kernels have none.
+        """
+        upper = self.layers[output] if self.layers else None
+        if upper is None or self.layered:
             return {}
-        return dict(zip(map(str, self.source.names), self.effective[output].tolist(), strict=True))
+        own = {
+            f.name: getattr(upper.functions[0][0], f.name) for f in fields(cast(Any, upper.functions[0][0]))
+        }
+        learnt = {name: own[name] for name in self.learner.learnt if name in own}
+        return dict(zip(map(str, self.source.names), self.effective[output].tolist(), strict=True)) | learnt
 
     def table_of_weights(self) -> Array:
         """`weights`; of deep kernels (n_layers, n_kernels), with an axis of outputs first if there are several.

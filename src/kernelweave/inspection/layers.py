@@ -21,7 +21,7 @@ from kernelweave.inspection.arguments import (
 )
 from kernelweave.inspection.registry import Basis, Finding, Interval, Table, at, finding
 from kernelweave.inspection.weights import fractions_of, weight_table
-from kernelweave.learners.radius import ARDGaussian
+from kernelweave.learners.radius import FamilyLearner
 
 __all__ = [
     "LayerDescent",
@@ -177,29 +177,36 @@ def _parameters(basis: Basis) -> Finding | None:
     names = decision_names(basis.model) if model.n_outputs > 1 else ("",)
     every = {name: model.kernel_parameters(k) for k, name in enumerate(names)}
     every = {name: found for name, found in every.items() if found}
-    if not every or not isinstance(model.learner, ARDGaussian):
+    if not every or not isinstance(model.learner, FamilyLearner):
         return None
-    several = len(every) > 1
+    several, kernel = len(every) > 1, model.learner.form().name
     values = {
         f"{name}: {label}" if several else label: Interval(float(value))
         for name, found in every.items()
         for label, value in found.items()
     }
     columns = {(name if several else "value"): list(found.values()) for name, found in every.items()}
-    first, found = next(iter(every.items()))
     table = Table.of(
         "kernel-parameters",
-        "Parameters of the Gaussian kernel",
-        {"parameter": list(found), **columns},
-        "Of a kernel: the factor of its squared distances. A local solution.",
+        f"Parameters of the {kernel} kernel",
+        {"parameter": list(next(iter(every.values()))), **columns},
+        "Of a kernel: the factor of its squared distances, or of its values in a polynomial. A local solution.",
     )
-    made = Finding(values, "Learnt parameters of one Gaussian kernel of all columns.", tables=(table,))
-    largest, of = max(found, key=found.__getitem__), f" for {first}" if several else ""
+    made = Finding(values, f"Learnt parameters of one {kernel} kernel of all columns.", tables=(table,))
+    first = next(iter(every.values()))
+    largest, own = (
+        max(model.source.names, key=lambda name: first[str(name)]),
+        list(first)[model.source.n_kernels :],
+    )
+    of = f" for {next(iter(every))}" if several else ""
+    prefix = f"{next(iter(every))}: " if several else ""
+    said = "".join(f", and {name} is {{p{k}:.3g}}" for k, name in enumerate(own))
     return made.says(
         "which",
-        f"In the Gaussian kernel{of} the largest parameter is that of {{name}}, {{v:.3g}}.",
-        {"name": largest},
-        v=at(f"{first}: {largest}" if several else largest),
+        f"In the {kernel} kernel{of} the largest parameter is that of {{name}}, {{v:.3g}}{said}.",
+        {"name": str(largest)},
+        v=at(f"{prefix}{largest}"),
+        **{f"p{k}": at(f"{prefix}{name}") for k, name in enumerate(own)},
     )
 
 

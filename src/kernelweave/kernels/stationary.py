@@ -254,3 +254,8 @@ class RationalQuadratic(Stationary):
 
     def gradient(self, xp, S, value):
         return -self.gamma * value / (1.0 + self.gamma * S / self.power)
+
+    def by_power(self, S: Any) -> Any:
+        """Derivative by the power, of arrays."""
+        ratio = self.gamma * S / self.power
+        return self.formula(np, S, None, None) * (ratio / (1.0 + ratio) - np.log1p(ratio))

@@ -30,7 +30,7 @@ from kernelweave.learners.margin import (
 )
 from kernelweave.learners.cardinality import CardinalityMKL
 from kernelweave.learners.alignment import Align, AlignF, EasyMKL
-from kernelweave.learners.radius import ARDGaussian, ChapelleRadius, DoRadius, RKL
+from kernelweave.learners.radius import ARDGaussian, ChapelleRadius, DoRadius, ParametricKernel, RKL
 from kernelweave.learners.deep import DMKL, DeepUniform, MLMKL, TwoLayerMKL
 
 __all__ = [
@@ -54,6 +54,7 @@ __all__ = [
     "LpMKL",
     "MetricRLS2",
     "NonlinearRLS2",
+    "ParametricKernel",
     "SimpleMKL",
     "SoftMarginMKL",
     "TwoLayerMKL",

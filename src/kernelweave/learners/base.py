@@ -94,6 +94,8 @@ class Learner(Declaration, BaseEstimator, ABC):
     begins: ClassVar[bool] = False
     #: Whether it can be used for regression.
     regression: ClassVar[bool] = True
+    #: Learnt parameters of the kernel of the last layer.
+    learnt: ClassVar[tuple[str, ...]] = ()
     #: Meaning of the gap, as shown in reports.
     certificate: ClassVar[str] = "The objective is at most the gap above its optimum."
 

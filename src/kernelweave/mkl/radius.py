@@ -78,7 +78,7 @@ NORMS: dict[int | None, tuple[Region, Stationarity]] = {
 @renamed(step="solver")
 @checked
 def solve_radius(
-    gram: Gram | ArrayLike,
+    gram: Gram | ArrayLike | Family,
     y: Targets,
     C: Cost,
     kind: Annotated[str, OneOf(*KINDS)] = "rkl",
@@ -104,13 +104,16 @@ def solve_radius(
       change when K(t) is multiplied, so the norm of the weights does not matter.
     - ``"kl-c"``: ``r^2 W^2 / 2`` with the squared hinge, both of ``K(t) + I / C`` (Chapelle et al. 2002).
     - ``"kl-c-eq10"``: the same with the radius of K(t) alone, as equation (10) of the paper prints it.
-    - ``"do"``: the squared hinge with C divided by ``sum_m t_m r_m^2``, r_m the radius of each kernel (Do et al. 2009).
-    - ``"margin"``: the optimal value of the machine on K(t), without a radius: margin MKL.
+    - ``"do"``: the squared hinge with C divided by ``sum_m t_m r_m^2``, r_m the radius of each kernel (Do et al. 2009);
+      on sums of kernels only.
+    - ``"margin"``: the optimal value of the machine on K(t), without a radius: margin MKL on sums of kernels, and a
+      criterion of the widths of Gaussians.
 
     Parameters
     ----------
-    gram : array of shape (n_samples, n_samples, n_kernels), or Gram
-        Kernels, kernels last: ``K(t) = sum_m t_m s_m K_m``.
+    gram : array of shape (n_samples, n_samples, n_kernels), Gram or Family
+        Kernels, kernels last; or a family of kernels whose parameters >= 0 are learnt: `Gaussians`, or a
+        `KernelFamily`.
     y : array of shape (n_samples,)
         Labels -1 and 1, or targets for ``loss="epsilon-insensitive"`` ("rkl" and "margin" only).
     C : float
@@ -119,7 +122,7 @@ def solve_radius(
         The criterion, as above.
     norm : {1, 2, None}, default=1
         Weights on the simplex, on the unit sphere, or only nonnegative ("rkl" only, whose value does not depend on
-        the scale).
+        the scale). Parameters of a family are always only nonnegative.
     loss : str or Loss, default="hinge"
         A loss of `kernelweave.losses`, or its name: "hinge", "squared-hinge" and "logistic" for labels,
         "epsilon-insensitive", "squared", "huber", "quantile" and "poisson" for numbers.
@@ -135,9 +138,9 @@ def solve_radius(
         Added to the diagonal of every kernel, as a share of its largest entry: makes coefficients unique, hence the
         criterion differentiable, if rows repeat. With it a weight is not exactly equivalent to a repetition.
     tol : float, default=1e-4
-        Largest relative gap of "rkl", "do" and "margin". Otherwise: `stationarity` of the weights.
+        Largest relative gap of "rkl", "do" and "margin" on sums of kernels. Otherwise: `stationarity` of the weights.
     solver : {"auto", "newton", "spectral", "armijo"}, default="auto"
-        "newton" is for "rkl" and "do", which are equivalent to convex problems. The others are
+        "newton" is for "rkl" and "do" on sums of kernels, which are equivalent to convex problems. The others are
         projected gradients with Armijo's rule, the first step length guessed after Barzilai and Borwein, or the last
         one doubled. "auto": Newton where it applies, else "spectral"; with a ridge
         "do" takes "spectral" as well.
@@ -146,14 +149,15 @@ def solve_radius(
     max_time : float, optional
         Seconds after which the solution so far is returned, with the status ``MAX_TIME`` and its gap.
     start : array of shape (n_parameters,), optional
-        Default: equal weights.
+        Default: equal weights; for Gaussians a mean exponent of 1, for a `KernelFamily` its own. Parameters outside
+        their bounds start there.
     callback : callable, optional
         ``callback(iteration, value, stationarity)``; a true value stops.
 
     Returns
     -------
     RadiusSolution
-        ``f = K(weights) @ dual_coef + intercept``. Of "rkl", "do" and "margin" ``gap`` bounds the
+        ``f = K(weights) @ dual_coef + intercept``. Of "rkl", "do" and "margin" on sums of kernels ``gap`` bounds the
         distance from the optimum over weights and machine, with every step and status. Otherwise the solution is
         local, and ``gap`` is that of the machine.
 
@@ -186,20 +190,14 @@ def solve_radius(
     >>> int(np.argmax(result.weights)), result.stationarity <= 1e-4
     (0, True)
     """
-    if norm not in KINDS[kind]:
-        raise InputError(
-            f"kind={kind!r} needs norm={' or '.join(map(str, KINDS[kind]))}: its value depends on the scale of "
-            f"the weights. Got {norm!r}."
-        )
-    stack = as_gram(gram)
-    family = WeightedSum(stack, check_scale(scale, stack.n_kernels), ridge)
+    family = _family(gram, kind, norm, scale, ridge)
     if solver == "newton" and not _has_newton(family, kind):
         if kind == "do":
             raise InputError(
                 f"`ridge` needs solver='spectral' or 'armijo' with kind={kind!r}, got ridge={ridge:g}."
             )
         raise InputError(
-            f"solver='newton' is for kind='rkl' and kind='do', got kind={kind!r}. Use 'spectral'."
+            f"solver='newton' is for kind='rkl' and kind='do' on sums of kernels, got kind={kind!r}. Use 'spectral'."
         )
     targets = np.asarray(y, dtype=np.float64)
     if targets.shape != (family.n_samples,):
@@ -223,6 +221,30 @@ def solve_radius(
         family, Machine(targets, C, given, own), kind, norm,
         tol=tol, step=solver, max_iter=max_iter or MOST, start=first, callback=callback,
     )  # fmt: skip
+
+
+def _family(
+    gram: Gram | ArrayLike | Family, kind: str, norm: int | None, scale: ArrayLike | None, ridge: float
+) -> Family:
+    """The family of kernels; raises for arguments that it does not have."""
+    if not isinstance(gram, Family):
+        if norm not in KINDS[kind]:
+            raise InputError(
+                f"kind={kind!r} needs norm={' or '.join(map(str, KINDS[kind]))}: its value depends on the scale of "
+                f"the weights. Got {norm!r}."
+            )
+        stack = as_gram(gram)
+        return WeightedSum(stack, check_scale(scale, stack.n_kernels), ridge)
+    for name, given in (("scale", scale is not None), ("ridge", ridge != 0), ("norm", norm == 2)):
+        if given:
+            raise InputError(
+                f"`{name}` is for sums of kernels; the parameters of a family are only nonnegative. Leave it out."
+            )
+    if kind == "do":
+        raise InputError(
+            f"kind={kind!r} is for sums of kernels: its radius is a sum of the radii of single kernels. Use kind='rkl'."
+        )
+    return gram
 
 
 def _has_newton(family: Family, kind: str) -> bool:
@@ -331,7 +353,7 @@ def _do_by_newton(
 
 @checked
 def solve_rkl(
-    gram: Gram | ArrayLike,
+    gram: Gram | ArrayLike | Family,
     y: Targets,
     C: Cost,
     norm: Annotated[int | None, OneOf(1, 2, None)] = 1,
@@ -341,7 +363,7 @@ def solve_rkl(
 
     Parameters
     ----------
-    gram : array of shape (n_samples, n_samples, n_kernels), or Gram
+    gram : array of shape (n_samples, n_samples, n_kernels), Gram or Family
         Kernels, kernels last.
     y : array of shape (n_samples,)
         Labels -1 and 1.
@@ -355,7 +377,7 @@ def solve_rkl(
     Returns
     -------
     RadiusSolution
-        Its ``gap`` is global.
+        On sums of kernels ``gap`` is global.
 
     Raises
     ------

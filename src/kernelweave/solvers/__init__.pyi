@@ -12,6 +12,8 @@ from kernelweave.mkl.cardinality import solve_cardinality_mkl as solve_cardinali
 from kernelweave.mkl.criteria.alignment import solve_align as solve_align
 from kernelweave.mkl.criteria.alignment import solve_alignf as solve_alignf
 from kernelweave.mkl.criteria.easy_mkl import solve_easy_mkl as solve_easy_mkl
+from kernelweave.mkl.families import Gaussians as Gaussians
+from kernelweave.mkl.families import KernelFamily as KernelFamily
 from kernelweave.mkl.path import rls2_path as rls2_path
 from kernelweave.mkl.path import svm_mkl_path as svm_mkl_path
 from kernelweave.mkl.problem import Problem as Problem

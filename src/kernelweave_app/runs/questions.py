@@ -68,7 +68,7 @@ QUESTIONS = (
         "columns",
         "Which columns matter inside one kernel?",
         "A width for each column or view inside one Gaussian kernel, so that interactions count too.",
-        ("gaussian",),
+        ("gaussian", "parametric"),
         {"kernels": "linear_features"},
         "it learns a width for each column; a width of zero means that the column does not matter",
     ),
