@@ -2,8 +2,8 @@
 What do layers of kernels learn?
 ================================
 
-Breast cancer with three layers of kernels: the weights of each and how they came about. On
-these data they predict as well as equal weights.
+Breast cancer with three layers of kernels: the weights of each, how they came about, and what they do to the kernel
+matrices. On these data they predict as well as equal weights.
 """
 
 # %%
@@ -33,3 +33,11 @@ kw.plots.LayerWeightsDisplay.from_estimator(model)
 # %%
 # The criterion is a loss on rows that the machine has not seen; the dotted line is the step that was kept.
 kw.plots.DescentDisplay.from_estimator(model)
+
+# %%
+# Training rows sorted by class, with equal weights above and with learnt ones below.
+kw.plots.KernelMatricesDisplay.from_estimator(model)
+
+# %%
+# Eigenvalues without the mean, which the intercept takes up: deeper layers have flatter tails.
+kw.plots.LayerSpectraDisplay.from_estimator(model, center=True)

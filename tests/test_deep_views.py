@@ -164,6 +164,7 @@ def test_models_survive_a_file(case, two, three, outputs, tmp_path):
     for a, b in zip([*found.names, *found.weights], [*expected.names, *expected.weights], strict=True):
         np.testing.assert_array_equal(a, b)
     assert [sorted(h) for h in again.history_] == [sorted(h) for h in model.history_]
+    assert len(inspection.layer_grams(again).kernels) == len(found.names)
 
 
 def test_a_function_of_the_user_cannot_be_stored(tmp_path):
@@ -299,6 +300,73 @@ def test_the_descent_starts_at_equal_weights_and_ends_at_the_model(three, two, o
             inspection.descent(model)
 
 
+def test_matrices_of_every_layer_follow_the_formulas(three):
+    for which, output in enumerate("abc"):
+        weights = [w[:, which] for w in inspection.layer_weights(three).weights]
+        found = inspection.layer_grams(three, output=output)
+        for K, expected in zip(found.kernels, by_hand(weights), strict=True):
+            np.testing.assert_allclose(K, expected, rtol=1e-9, atol=1e-12)
+        np.testing.assert_array_equal(found.target, THREE)
+        # and the last one is what the machine was trained on; measured: 2e-8, where new rows take other sums
+        decided = found.kernels[-1] @ three.dual_coef_[:, which] + three.intercept_[which]
+        np.testing.assert_allclose(decided, three.decision_function(X)[:, which], rtol=1e-7, atol=1e-7)
+    before = inspection.layer_grams(three, weights="initial")
+    for K, expected in zip(before.kernels, by_hand([np.full(k, 1 / k) for k in (3, 2, 1)]), strict=True):
+        np.testing.assert_allclose(K, expected, rtol=1e-9, atol=1e-12)
+    with pytest.raises(kw.InputError, match="must be 'learnt' or 'initial', got 'final'"):
+        inspection.layer_grams(three, weights="final")
+    with pytest.raises(kw.InputError, match="max_rows"):
+        inspection.layer_grams(three, max_rows=1)
+
+
+@pytest.mark.parametrize("normalize", ["mean-diagonal", "center", "cosine", "within-class"])
+def test_some_rows_give_the_blocks_of_all(normalize):
+    model = kw.MKLClassifier(BASE, DeepUniform(C=2.0), normalize=normalize).fit(X, THREE)
+    full, part = (
+        inspection.layer_grams(model, output=1),
+        inspection.layer_grams(model, output=1, max_rows=20, random_state=5),
+    )
+    assert len(part.rows) == 20
+    assert (np.diff(part.rows) > 0).all()
+    for K, block in zip(full.kernels, part.kernels, strict=True):
+        np.testing.assert_allclose(block, K[np.ix_(part.rows, part.rows)], rtol=1e-10, atol=1e-13)
+    np.testing.assert_array_equal(part.target, THREE[part.rows])
+    other = inspection.layer_grams(model, max_rows=20, random_state=6)
+    assert (other.rows != part.rows).any()
+    decided = full.kernels[-1] @ model.dual_coef_[:, 1] + model.intercept_[1]
+    np.testing.assert_allclose(decided, model.decision_function(X)[:, 1], rtol=1e-7, atol=1e-9)
+
+
+def test_rows_of_weight_zero_are_no_training_rows():
+    weight = np.where(np.arange(48) % 3 == 0, 0.0, 1.0)
+    model = kw.MKLRegressor(BASE, DeepUniform()).fit(X, Y, sample_weight=weight)
+    found = inspection.layer_grams(model)
+    assert found.kernels[1].shape == (32, 32)
+    np.testing.assert_array_equal(found.target, Y[weight > 0])
+
+
+def test_spectra_are_shares_of_the_trace(three):
+    found = inspection.layer_spectra(three)
+    grams = inspection.layer_grams(three)
+    for e, K in zip(found.eigenvalues, grams.kernels, strict=True):
+        expected = np.linalg.eigvalsh(K)[::-1] / np.trace(K)
+        np.testing.assert_allclose(e, expected, atol=1e-12)
+        assert e.sum() == pytest.approx(1.0)
+    assert (found.effective_rank >= 1).all()
+    assert (found.effective_rank <= 48).all()
+    # centring takes the mean away, which is one direction of every layer above the first
+    centred = inspection.layer_spectra(three, center=True)
+    H = np.eye(48) - 1 / 48
+    expected = np.linalg.eigvalsh(H @ grams.kernels[2] @ H)[::-1]
+    np.testing.assert_allclose(centred.eigenvalues[2], expected / expected.sum(), atol=1e-12)
+    assert centred.eigenvalues[2][0] < found.eigenvalues[2][0]
+    # a nearly diagonal kernel has the rank of its rows, a linear one at most that of its columns
+    wide = kw.MKLClassifier([Linear()], DeepUniform(kernels=[RBF(gamma=100.0)])).fit(X, TWO)
+    ranks = inspection.layer_spectra(wide).effective_rank
+    assert 3.0 < ranks[0] <= 4.0 + 1e-6
+    assert ranks[1] == pytest.approx(48, rel=0.05)
+
+
 def test_the_path_has_the_weights_of_every_layer():
     model = fit(
         kw.MKLClassifierCV(BASE, MLMKL(kernels=LAYERS[0], max_iter=3), Cs=[1.0, 3.0, 10.0], cv=2), X, THREE
@@ -398,9 +466,49 @@ def test_the_descent_is_drawn_from_the_history(two, three):
         plots.DescentDisplay.from_estimator(kw.MKLClassifier(BASE, "deep-uniform").fit(X, TWO))
 
 
+def test_matrices_are_sorted_and_share_their_colours(three, outputs):
+    display = plots.KernelMatricesDisplay.from_estimator(three, output="b")
+    before = inspection.layer_grams(three, output="b", weights="initial").kernels
+    after = inspection.layer_grams(three, output="b").kernels
+    order = np.argsort(THREE, kind="stable")
+    assert display.images_.shape == (2, 3)
+    for r, matrices in enumerate((before, after)):
+        for depth, K in enumerate(matrices):
+            image = display.images_[r, depth]
+            np.testing.assert_allclose(image.get_array(), (K / K.diagonal().mean())[np.ix_(order, order)])
+            assert image.get_clim() == display.images_[0, depth].get_clim()
+    labels = [text.get_text() for text in display.axes_[0, 0].get_yticklabels()]
+    assert labels == ["a", "b", "c"]
+    borders = sorted(
+        {line.get_ydata()[0] for line in display.axes_[0, 1].lines if len(set(line.get_ydata())) == 1}
+    )
+    assert borders == [np.sum(THREE == "a") - 0.5, np.sum(THREE <= "b") - 0.5]
+    target = plots.KernelMatricesDisplay.from_estimator(outputs, output=1)
+    np.testing.assert_array_equal(target.order_, np.argsort(X[:, 3], kind="stable"))
+    assert not target.axes_[0, 0].lines
+    few = plots.KernelMatricesDisplay.from_estimator(three, max_rows=12)
+    assert few.images_[0, 0].get_array().shape == (12, 12)
+
+
+def test_spectra_are_drawn_before_and_after(three):
+    display = plots.LayerSpectraDisplay.from_estimator(three, output="c")
+    for weights, lines in (("initial", display.before_lines_), ("learnt", display.after_lines_)):
+        found = inspection.layer_spectra(three, output="c", weights=weights)
+        for depth, line in enumerate(lines):
+            expected = found.eigenvalues[depth]
+            np.testing.assert_array_equal(line.get_ydata(), np.where(expected > 1e-10, expected, np.nan))
+            assert line.get_linestyle() == ("--" if weights == "initial" else "-")
+            assert line.get_label().endswith(f": {found.effective_rank[depth]:.3g}")
+    assert display.ax_.get_yscale() == "log"
+    centred = plots.LayerSpectraDisplay.from_estimator(three, output="c", center=True)
+    assert (centred.after[2] != display.after[2]).any()
+
+
 DISPLAYS = {
     "weights": plots.LayerWeightsDisplay,
     "descent": plots.DescentDisplay,
+    "matrices": plots.KernelMatricesDisplay,
+    "spectra": plots.LayerSpectraDisplay,
 }
 
 

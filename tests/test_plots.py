@@ -111,6 +111,7 @@ NOTHING = {
     ),
     "a curve of NaN": lambda: plots.CVCurveDisplay([2, 1], [np.nan] * 2, [np.nan] * 2, 0),
     "a curve of infinity": lambda: plots.CVCurveDisplay([np.inf] * 2, [-np.inf] * 2, [np.nan] * 2, 0),
+    "spectra of zero": lambda: plots.LayerSpectraDisplay([np.zeros(3)], [np.zeros(3)], [0], [0]),
 }
 
 
@@ -155,6 +156,10 @@ def test_long_names_are_cut(regression):
             "`chosen` must be a position from 0 to 1, got 2",
         ),
         (lambda: plots.LayerWeightsDisplay([["a"], ["b"]], [[1.0]]), "`weights` must have as many entries"),
+        (
+            lambda: plots.KernelMatricesDisplay([np.eye(2)], [np.eye(2)], [1, 2, 3]),
+            "`before` must hold a matrix",
+        ),
         (lambda: plots.SelectionCriteriaDisplay([1.0], {"df": [1.0]}), "`criteria` must hold some of gcv"),
     ],
 )
@@ -482,3 +487,46 @@ def test_cells_of_layers_are_fractions_in_the_order_of_the_kernels():
     np.testing.assert_allclose([one.get_array()[:, 0] for one in two.images_], [[0.25, 0.75], [0.0, 1.0]])
     small = plots.LayerWeightsDisplay([["a", "b"]], [np.array([0.0099, 0.9901])]).plot()
     assert [text.get_text() for text in small.texts_] == ["0.0099", "0.99"]
+
+
+def test_matrices_of_layers_are_sorted_scaled_and_bounded(rng):
+    target = np.array([1, 0, 1, 0, 0])
+    K = rng.normal(size=(5, 5))
+    K = K @ K.T
+    display = plots.KernelMatricesDisplay([3.0 * K], [K + 2.0], target).plot(name="Mine")
+    order = [1, 3, 4, 0, 2]
+    assert display.order_.tolist() == order
+    expected = [
+        K[np.ix_(order, order)] * 5.0 / np.trace(K),
+        (K + 2.0)[np.ix_(order, order)] * 5.0 / np.trace(K + 2.0),
+    ]
+    for image, values in zip(display.images_[:, 0], expected, strict=True):
+        np.testing.assert_allclose(image.get_array(), values, rtol=1e-12)
+        # both have the colours of the middle 99 % of the values off the diagonal
+        off = np.concatenate([one[~np.eye(5, dtype=bool)] for one in expected])
+        np.testing.assert_allclose(image.get_clim(), np.quantile(off, [0.005, 0.995]), rtol=1e-12)
+    # three rows of class 0, a border behind them, and names in the middle of their rows
+    ax = display.axes_[0, 0]
+    assert [line.get_ydata()[0] for line in ax.lines[::2]] == [2.5]
+    assert ax.get_yticks().tolist() == [1.0, 3.5]
+    assert labels(ax) == ["0", "1"]
+    numbers = plots.KernelMatricesDisplay([K], [K], target, classes=False).plot().axes_[0, 0]
+    assert (numbers.get_yticks().tolist(), labels(numbers), list(numbers.lines)) == (
+        [0, 4],
+        ["lowest", "highest"],
+        [],
+    )
+
+
+def test_spectra_of_layers_leave_out_rounding_errors():
+    before, after = [np.array([0.7, 0.3, 1e-11])], [np.array([0.9, 0.1, 0.0])]
+    display = plots.LayerSpectraDisplay(before, after, [1.84], [1.38]).plot()
+    for lines, values, word in (
+        (display.before_lines_, [0.7, 0.3, np.nan], "equal weights: 1.84"),
+        (display.after_lines_, [0.9, 0.1, np.nan], "learnt weights: 1.38"),
+    ):
+        np.testing.assert_array_equal(lines[0].get_xdata(), [1, 2, 3])
+        np.testing.assert_array_equal(lines[0].get_ydata(), values)
+        assert lines[0].get_label().endswith(word)
+    assert display.before_lines_[0].get_color() == display.after_lines_[0].get_color()
+    assert display.before_lines_[0].get_linestyle() == "--"

@@ -190,6 +190,9 @@ def test_layers_of_a_model_and_its_file(normalize, rng, tmp_path):
     np.testing.assert_allclose(
         model.kernel_contributions(new).sum(axis=1) + model.intercept_, values, atol=1e-10
     )
+    grams = kw.inspection.layer_grams(model, output="b").kernels
+    assert [K.shape for K in grams] == [(60, 60), (60, 60)]
+    np.testing.assert_allclose(np.diag(grams[1]), 1.0)
 
 
 @pytest.mark.parametrize(

@@ -380,6 +380,12 @@ def _constructors() -> list[Call]:
         "kept": 1,
         "error_label": "error",
     }
+    spectra = {
+        "before": [line, line],
+        "after": [line, line],
+        "rank_before": np.ones(2),
+        "rank_after": np.ones(2),
+    }
     return [
         Call("KernelWeightsDisplay()", draw(plots.KernelWeightsDisplay), bars),
         Call("KernelContributionsDisplay()", draw(plots.KernelContributionsDisplay), bars),
@@ -396,6 +402,12 @@ def _constructors() -> list[Call]:
             {"alphas": line, "criteria": {"gcv": line, "cp": line}, "chosen": None},
         ),
         Call("DescentDisplay()", draw(plots.DescentDisplay), descent),
+        Call(
+            "KernelMatricesDisplay()",
+            draw(plots.KernelMatricesDisplay),
+            {"before": [K, K], "after": [K, K], "target": LABELS, "classes": True},
+        ),
+        Call("LayerSpectraDisplay()", draw(plots.LayerSpectraDisplay), spectra),
     ]
 
 
@@ -472,6 +484,7 @@ def _pictures() -> list[Call]:
     model = kw.MKLClassifier(KERNELS, learners.RLS2(alpha=1.0)).fit(X, LABELS)
     path = kw.MKLClassifierCV(KERNELS, alphas=[1.0, 0.1], cv=2).fit(X, LABELS)
     deep = kw.MKLClassifier(KERNELS, learners.MLMKL(tol=0.5), normalize="cosine").fit(X, LABELS)
+    layer = {"estimator": deep, "output": None, "weights": "learnt", "max_rows": 10, "random_state": 0}
     return [
         *_constructors(),
         Call("kernel_weights", inspection.kernel_weights, {"estimator": model, "nonzero": True}),
@@ -483,6 +496,8 @@ def _pictures() -> list[Call]:
         *_evidence(model),
         Call("layer_weights", inspection.layer_weights, {"estimator": deep, "output": None}),
         Call("descent", inspection.descent, {"estimator": deep, "output": None}),
+        Call("layer_grams", inspection.layer_grams, layer),
+        Call("layer_spectra", inspection.layer_spectra, {**layer, "center": True}),
         Call(
             "regularization_path",
             inspection.regularization_path,
@@ -511,6 +526,16 @@ def _pictures() -> list[Call]:
         ),
         Call("LayerWeightsDisplay", plots.LayerWeightsDisplay.from_estimator, {"estimator": deep}),
         Call("DescentDisplay", plots.DescentDisplay.from_estimator, {"estimator": deep, "output": None}),
+        Call(
+            "LayerSpectraDisplay",
+            plots.LayerSpectraDisplay.from_estimator,
+            {"estimator": deep, "output": None},
+        ),
+        Call(
+            "KernelMatricesDisplay",
+            plots.KernelMatricesDisplay.from_estimator,
+            {"estimator": deep, "output": None},
+        ),
     ]
 
 

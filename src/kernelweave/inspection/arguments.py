@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from kernelweave._checks import InputError, check_known
-from kernelweave._parameters import Function, InstanceOf, Number, Rule, Text, Unfit, Whole
+from kernelweave._parameters import Function, InstanceOf, Number, OneOf, Rule, Text, Unfit, Whole
+from kernelweave._types import Labels
 from kernelweave.estimators import BaseMKL, MKLClassifier, MKLRegressor, MKLSurvival
 
 #: Names of kernels.
@@ -28,6 +29,12 @@ Model = Annotated[
 
 #: Which class or output of a model with several: its name or position.
 Output = Annotated[str | int | None, Text() | Whole() | None]
+
+#: The weights of the model, or the equal ones that learners start from.
+WhichWeights = Annotated[str, OneOf("learnt", "initial")]
+
+#: Of more training rows, as many as this are drawn at random, with a seed.
+MostRows = Annotated[int, Whole(2)]
 Seed = Annotated[int, Whole(0)]
 
 
@@ -64,6 +71,14 @@ def which_output(outputs: tuple[str, ...], output: str | int | None) -> int:
     if not 0 <= which < len(outputs):
         raise InputError(f"`output` must be from 0 to {len(outputs) - 1}, got {output!r}.")
     return which
+
+
+def targets_of(estimator: Model, which: int) -> Labels:
+    """The classes, or the targets of one output, of the training rows."""
+    task, classes = estimator.model_.task, getattr(estimator, "classes_", None)
+    if classes is None:
+        return task.targets[0][:, which]
+    return task.codes[:, which] if task.multilabel else classes[task.codes]
 
 
 # ---- rows ------------------------------------------------------------------------------------------

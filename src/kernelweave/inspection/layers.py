@@ -1,34 +1,50 @@
-"""Layers of deep kernels: their weights and descent."""
+"""Layers of deep kernels: their weights, descent, matrices and eigenvalues."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError
 from kernelweave._forms import ShortRepr
-from kernelweave._parameters import checked
-from kernelweave._types import Array
+from kernelweave._parameters import Flag, checked, renamed
+from kernelweave._types import Array, Labels
+from kernelweave.fitting.task import problems_of
 from kernelweave.inspection.arguments import (
     Model,
+    MostRows,
     Names,
     Output,
+    Seed,
+    WhichWeights,
     decision_names,
     outputs_of,
+    targets_of,
     which_output,
 )
 from kernelweave.inspection.registry import Basis, Finding, Interval, Table, at, finding
 from kernelweave.inspection.weights import fractions_of, weight_table
 from kernelweave.learners.radius import FamilyLearner
+from kernelweave.mkl.layers import Layers
 
 __all__ = [
     "LayerDescent",
+    "LayerGrams",
+    "LayerSpectra",
     "LayerWeights",
     "descent",
+    "layer_grams",
+    "layer_spectra",
     "layer_weights",
 ]
+
+#: Rows of the kernel matrices of layers: more would make pictures and eigenvalues slow without further information.
+MAX_ROWS = 1000
 
 
 @dataclass(frozen=True)
@@ -166,6 +182,176 @@ def descent(estimator: Model, *, output: Output = None) -> LayerDescent:
         kept=int(np.argmin(distance)),
         output=outputs[which],
     )
+
+
+@dataclass(frozen=True)
+class LayerGrams(ShortRepr):
+    """Kernel matrices of every layer on training rows.
+
+    Attributes
+    ----------
+    kernels : tuple of arrays of shape (n_rows, n_rows)
+        The lowest layer first.
+    rows : array of int, shape (n_rows,)
+        Which of the training rows (those with a positive weight).
+    target : array of shape (n_rows,)
+        Their classes, or targets.
+    output : str
+        Which class or output the weights belong to.
+    """
+
+    kernels: tuple[Array, ...]
+    rows: NDArray[np.intp]
+    target: Labels
+    output: str
+
+
+@renamed(seed="random_state")
+@checked
+def layer_grams(
+    estimator: Model,
+    *,
+    output: Output = None,
+    weights: WhichWeights = "learnt",
+    max_rows: MostRows = MAX_ROWS,
+    random_state: Seed = 0,
+) -> LayerGrams:
+    """Kernel matrices of every layer on the training rows of a fitted estimator.
+
+    Parameters
+    ----------
+    estimator : fitted MKLRegressor or MKLClassifier
+        Whose kernels and weights are looked at.
+    output : str or int, optional
+        Class or output of a model with several; default the first.
+    weights : {"learnt", "initial"}, default="learnt"
+        Those of the model, or the equal weights from which learners start.
+    max_rows : int, default=1000
+        With more training rows, a random sample of this size is used.
+    random_state : int, default=0
+        Seed of that sample.
+
+    Returns
+    -------
+    LayerGrams
+
+    Notes
+    -----
+    Computes the base kernels of all training rows again, as `fit` did.
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> X = np.random.default_rng(0).normal(size=(30, 2))
+    >>> model = kw.MKLClassifier(kw.banks.mlmkl(), "deep-uniform", normalize="cosine").fit(X, X[:, 0] > 0)
+    >>> [K.shape for K in kw.inspection.layer_grams(model).kernels]
+    [(30, 30), (30, 30)]
+    """
+    check_is_fitted(estimator)
+    outputs = outputs_of(estimator)
+    which = which_output(outputs, output)
+    model = estimator.model_
+    problems = problems_of(model.task)
+    gram = problems[which if len(problems) > 1 else 0].gram
+    n = model.task.source.n_samples
+    rows = np.arange(n)
+    if n > max_rows:
+        rows = np.sort(np.random.default_rng(random_state).choice(n, max_rows, replace=False))
+        gram = gram.restrict(rows)
+    own = model.weights_of(which)
+    if weights == "initial":
+        own = [np.full(len(w), 1.0 / len(w)) for w in own]
+    trained = model.layers[which] if model.layers else None
+    if trained is not None and trained.first is not None:
+        K = trained.first.inner(trained.first.values[rows])[0][:, rows]
+    else:
+        K = gram.combine(model.scaled(which, own[0]))
+    layers = Layers(()) if trained is None else trained.layers
+    tape = layers.forward(K, K.diagonal().copy(), own[1:])
+    return LayerGrams(
+        # a pass fills only the upper triangle, except in the last layer
+        kernels=tuple(np.triu(K) + np.triu(K, 1).T for K in tape.kernels),
+        rows=rows,
+        target=targets_of(estimator, which)[rows],
+        output=outputs[which],
+    )
+
+
+@dataclass(frozen=True)
+class LayerSpectra(ShortRepr):
+    """Eigenvalues of the kernel matrices of every layer.
+
+    Attributes
+    ----------
+    eigenvalues : tuple of arrays of shape (n_rows,)
+        Descending, divided by their sum (the trace).
+    effective_rank : array of shape (n_layers,)
+        ``exp(-sum_i e_i log e_i)``: from 1, if there is a single direction, to n_rows, if all eigenvalues are equal.
+    output : str
+        Which class or output the weights belong to.
+    """
+
+    eigenvalues: tuple[Array, ...]
+    effective_rank: Array
+    output: str
+
+
+@renamed(seed="random_state")
+@checked
+def layer_spectra(
+    estimator: Model,
+    *,
+    output: Output = None,
+    weights: WhichWeights = "learnt",
+    center: Annotated[bool, Flag()] = False,
+    max_rows: MostRows = MAX_ROWS,
+    random_state: Seed = 0,
+) -> LayerSpectra:
+    """Eigenvalues of the kernel matrices of every layer on the training rows, as shares of the trace.
+
+    Parameters
+    ----------
+    estimator : fitted MKLRegressor or MKLClassifier
+        Whose kernels and weights are looked at.
+    output : str or int, optional
+        Class or output of a model with several; default the first.
+    weights : {"learnt", "initial"}, default="learnt"
+        Those of the model, or the equal weights from which learners start.
+    center : bool, default=False
+        Centre the matrices first, which removes the mean; it is often the largest eigenvalue, and equivalent to an
+        intercept.
+    max_rows : int, default=1000
+        With more training rows, a random sample of this size is used.
+    random_state : int, default=0
+        Seed of that sample.
+
+    Returns
+    -------
+    LayerSpectra
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> X = np.random.default_rng(0).normal(size=(30, 2))
+    >>> model = kw.MKLClassifier(kw.banks.mlmkl(), "deep-uniform", normalize="cosine").fit(X, X[:, 0] > 0)
+    >>> found = kw.inspection.layer_spectra(model)
+    >>> [round(float(e.sum()), 6) for e in found.eigenvalues]
+    [1.0, 1.0]
+    """
+    grams = layer_grams(
+        estimator, output=output, weights=weights, max_rows=max_rows, random_state=random_state
+    )
+    found = []
+    for K in grams.kernels:
+        if center:
+            K = K - K.mean(axis=0)
+            K = K - K.mean(axis=1, keepdims=True)
+        # rounding leaves negative eigenvalues of the size of the largest one times the precision
+        values = np.maximum(np.linalg.eigvalsh(0.5 * (K + K.T))[::-1], 0.0)
+        total = float(values.sum())
+        found.append(values / total if total > 0 else values)
+    rank = [float(np.exp(stats.entropy(e))) if e.any() else 0.0 for e in found]
+    return LayerSpectra(tuple(found), np.array(rank), grams.output)
 
 
 # ---- findings --------------------------------------------------------------------------------------

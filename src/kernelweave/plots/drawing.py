@@ -22,6 +22,7 @@ from kernelweave._parameters import (
     checked,
 )
 from kernelweave._types import Array, Axes, Figure, Style, SubFigure, SubplotSpec
+from kernelweave.inspection.arguments import OfRows
 
 # ---- rules -----------------------------------------------------------------------------------------
 
@@ -46,6 +47,7 @@ Columns = Annotated[Array, COLUMNS]
 Table = Annotated[Array, TABLE]
 #: Names, lines or columns of every layer, the lowest first.
 LayerNames = Annotated[Sequence[Sequence[str]], Each(Texts())]
+LayerLines = Annotated[Sequence[Array], Each(LINE)]
 LayerColumns = Annotated[Sequence[Array], Each(COLUMNS)]
 LayerTables = Annotated[Sequence[Array], Each(TABLE)]
 #: A position, or None.
@@ -66,6 +68,10 @@ def check_place(place: int | None, name: str, count: int) -> None:
     """Raise unless a position is below a count."""
     if place is not None and place >= count:
         raise InputError(f"`{name}` must be a position from 0 to {count - 1}, got {place}.")
+
+
+#: Classes or numbers by which rows are sorted.
+Target = Annotated[NDArray[Any], OfRows()]
 
 
 # ---- displays --------------------------------------------------------------------------------------

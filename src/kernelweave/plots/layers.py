@@ -1,4 +1,4 @@
-"""Deep kernels: the descent of their weights."""
+"""Deep kernels: the descent of their weights, the matrices of every layer, and their eigenvalues."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from kernelweave import inspection
-from kernelweave._parameters import Text, checked
+from kernelweave._checks import InputError
+from kernelweave._parameters import Switch, Text, checked
 from kernelweave._types import Array, Axes, Style
 from kernelweave.inspection import arguments
+from kernelweave.inspection.layers import MAX_ROWS
 from kernelweave.inspection.weights import fractions_of
 from kernelweave.plots import drawing
 
 if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
-__all__ = ["DescentDisplay"]
+__all__ = ["DescentDisplay", "KernelMatricesDisplay", "LayerSpectraDisplay"]
 
 
 @dataclass(eq=False, repr=False)
@@ -188,3 +190,251 @@ class DescentDisplay(drawing.ListDisplay):
             found.kept,
             error,
         ).plot(ax, **plot_kwargs)
+
+
+@dataclass(eq=False, repr=False)
+class KernelMatricesDisplay(drawing.Display):
+    """Kernel matrices of every layer on training rows, with equal weights above and with learnt ones below.
+
+    Matrices are divided by their mean diagonal. The two of a layer share a colour scale, which leaves out the most
+    extreme hundredth of the values off the diagonal.
+
+    Parameters
+    ----------
+    before, after : sequences of arrays of shape (n_rows, n_rows)
+        One matrix per layer.
+    target : array of shape (n_rows,)
+        Classes or numbers by which rows are sorted.
+    classes : bool, default=True
+        Whether `target` has classes, whose borders are drawn.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    axes_ : array of matplotlib Axes, shape (2, n_layers)
+    images_ : array of AxesImage, shape (2, n_layers)
+    order_ : array of int, shape (n_rows,)
+        Order of the rows.
+    """
+
+    before: drawing.LayerTables
+    after: drawing.LayerTables
+    target: drawing.Target
+    classes: Switch = True
+
+    def _belong(self) -> None:
+        drawing.same_length({"before": self.before, "after": self.after})
+        for name, K in [*(("before", K) for K in self.before), *(("after", K) for K in self.after)]:
+            if K.shape != self.target.shape * 2:
+                raise InputError(
+                    f"`{name}` must hold a matrix of the rows of `target` for each layer, got shape {K.shape} and a "
+                    f"target of shape {self.target.shape}."
+                )
+        try:
+            self.order_ = np.argsort(self.target, kind="stable")
+        except TypeError as error:
+            raise InputError(
+                "`target` must hold classes or numbers that can be sorted, got some that cannot, or are missing. Pass "
+                "them as texts."
+            ) from error
+
+    def _draw(self, ax: Axes | None, name: str, style: Style) -> None:
+        n_layers = len(self.after)
+        self.figure_, place = drawing.grid(ax, (1.2 + 3.0 * n_layers, 5.4))
+        cells = place.subgridspec(2, 2 * n_layers, width_ratios=(1.0, 0.06) * n_layers)
+        self.axes_ = np.array(
+            [[self.figure_.add_subplot(cells[r, 2 * depth]) for depth in range(n_layers)] for r in range(2)]
+        )
+        self.images_ = np.empty((2, n_layers), dtype=object)
+        off = ~np.eye(len(self.target), dtype=bool)
+        for depth, pair in enumerate(zip(self.before, self.after, strict=True)):
+            scaled = [self._sorted(K) for K in pair]
+            low, high = np.quantile(np.concatenate([K[off] for K in scaled]), [0.005, 0.995]).tolist()
+            own = {"vmin": low, "vmax": high} if high > low else {"vmin": low - 1e-12, "vmax": low + 1e-12}
+            for r, K in enumerate(scaled):
+                shown: Style = {"cmap": "cividis", "aspect": "auto", **own, **style}
+                self.images_[r, depth] = self.axes_[r, depth].imshow(K, **shown)
+                self._frame(self.axes_[r, depth], named=depth == 0)
+            beside = self.figure_.add_subplot(cells[:, 2 * depth + 1])
+            bar = self.figure_.colorbar(self.images_[1, depth], cax=beside)
+            bar.outline.set_visible(False)
+            drawing.titled(self.axes_[0, depth], drawing.layer_name(depth))
+        bar.set_label("share of the mean diagonal")
+        for ax, label in zip(self.axes_[:, 0], ("equal weights", "learnt weights"), strict=True):
+            ax.set_ylabel(label)
+        if name:
+            drawing.titled(self.axes_[0, 0], f"{name}\n{drawing.layer_name(0)}")
+
+    def _sorted(self, K: Array) -> Array:
+        mean = float(K.diagonal().mean())
+        return K[np.ix_(self.order_, self.order_)] / (mean if mean > 0 else 1.0)
+
+    def _frame(self, panel: Axes, *, named: bool) -> None:
+        panel.spines[:].set_visible(False)
+        panel.tick_params(length=0)
+        panel.set_xticks([])
+        if not self.classes:
+            n = len(self.target)
+            panel.set_yticks([0, n - 1] if named else [], ["lowest", "highest"] if named else [])
+            return
+        names, counts = np.unique(self.target, return_counts=True)
+        ends = np.cumsum(counts)
+        for end in ends[:-1]:
+            panel.axhline(end - 0.5, color="white", linewidth=0.8)
+            panel.axvline(end - 0.5, color="white", linewidth=0.8)
+        labels = [drawing.short(str(label), 14) for label in names]
+        panel.set_yticks(ends - 0.5 * counts - 0.5 if named else [], labels if named else [])
+
+    @classmethod
+    @checked
+    def from_estimator(
+        cls,
+        estimator: arguments.Model,
+        *,
+        output: arguments.Output = None,
+        max_rows: arguments.MostRows = 300,
+        ax: Axes | None = None,
+        **plot_kwargs: Any,
+    ) -> KernelMatricesDisplay:
+        """Compute the matrices on the training rows of a fitted estimator and draw them.
+
+        Parameters
+        ----------
+        estimator : fitted MKLRegressor or MKLClassifier
+        output : str or int, optional
+            Class or output of a model with several; default the first.
+        max_rows : int, default=300
+            With more training rows, a random sample of this size is used (with a fixed seed), as a picture has few
+            more pixels.
+        ax : matplotlib Axes of a grid, optional
+            Replaced by several panels.
+        **plot_kwargs : dict
+            Passed to `plot`.
+
+        Returns
+        -------
+        KernelMatricesDisplay
+
+        Examples
+        --------
+        >>> import matplotlib; matplotlib.use("Agg")
+        >>> import numpy as np, kernelweave as kw
+        >>> X = np.random.default_rng(0).normal(size=(40, 2))
+        >>> model = kw.MKLClassifier(kw.banks.mlmkl(), "deep-uniform", normalize="cosine").fit(X, X[:, 0] > 0)
+        >>> kw.plots.KernelMatricesDisplay.from_estimator(model).images_.shape
+        (2, 2)
+        """
+        before = inspection.layer_grams(estimator, output=output, weights="initial", max_rows=max_rows)
+        after = inspection.layer_grams(estimator, output=output, max_rows=max_rows)
+        return cls(before.kernels, after.kernels, after.target, hasattr(estimator, "classes_")).plot(
+            ax, **plot_kwargs
+        )
+
+
+@dataclass(eq=False, repr=False)
+class LayerSpectraDisplay(drawing.Display):
+    """Eigenvalues of the kernel matrices of every layer, with equal weights (dashed) and with learnt ones.
+
+    Parameters
+    ----------
+    before, after : sequences of arrays of shape (n_rows,)
+        Eigenvalues of every layer, descending, as shares of the trace.
+    rank_before, rank_after : arrays of shape (n_layers,)
+        Effective ranks, for the legend.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+    before_lines_, after_lines_ : lists of Line2D
+        One line per layer.
+    """
+
+    before: drawing.LayerLines
+    after: drawing.LayerLines
+    rank_before: drawing.Line
+    rank_after: drawing.Line
+
+    #: Shares below this are rounding errors.
+    floor = 1e-10
+
+    def _belong(self) -> None:
+        drawing.same_length(
+            {
+                "before": self.before,
+                "after": self.after,
+                "rank_before": self.rank_before,
+                "rank_after": self.rank_after,
+            }
+        )
+
+    def _draw(self, ax: Axes | None, name: str, style: Style) -> None:
+        self.figure_, self.ax_ = drawing.axes(ax, (8.0, 4.2))
+        self.before_lines_: list[Any] = []
+        self.after_lines_: list[Any] = []
+        for depth in range(len(self.after)):
+            for values, ranks, lines, label, look in (
+                (self.before, self.rank_before, self.before_lines_, "equal weights", ("--", 1.0)),
+                (self.after, self.rank_after, self.after_lines_, "learnt weights", ("-", 1.6)),
+            ):
+                drawn = {
+                    "color": drawing.COLORS[depth % len(drawing.COLORS)],
+                    **dict(zip(("linestyle", "linewidth"), look, strict=True)),
+                    "label": f"{drawing.layer_name(depth)}, {label}: {ranks[depth]:.3g}",
+                    **style,
+                }
+                shares = np.where(values[depth] > self.floor, values[depth], np.nan)
+                lines += self.ax_.plot(np.arange(1, len(shares) + 1), shares, **drawn)
+        drawing.log_axis(self.ax_, "x")
+        if any((e > self.floor).any() for e in (*self.before, *self.after)):
+            drawing.log_axis(self.ax_, "y")
+        self.ax_.set(xlabel="number of the eigenvalue", ylabel="share of the trace")
+        drawing.titled(self.ax_, name)
+        drawing.legend_beside(self.ax_, title="effective rank")
+        drawing.plain(self.ax_)
+
+    @classmethod
+    @checked
+    def from_estimator(
+        cls,
+        estimator: arguments.Model,
+        *,
+        output: arguments.Output = None,
+        center: Switch = False,
+        max_rows: arguments.MostRows = MAX_ROWS,
+        ax: Axes | None = None,
+        **plot_kwargs: Any,
+    ) -> LayerSpectraDisplay:
+        """Compute the spectra on the training rows of a fitted estimator and draw them.
+
+        Parameters
+        ----------
+        estimator : fitted MKLRegressor or MKLClassifier
+        output : str or int, optional
+            Class or output of a model with several; default the first.
+        center : bool, default=False
+            Whether to centre the matrices, see `kernelweave.inspection.layer_spectra`.
+        max_rows : int, default=1000
+            With more training rows, a random sample of this size is used, with a fixed seed.
+        ax : matplotlib Axes, optional
+        **plot_kwargs : dict
+            Passed to `plot`.
+
+        Returns
+        -------
+        LayerSpectraDisplay
+
+        Examples
+        --------
+        >>> import matplotlib; matplotlib.use("Agg")
+        >>> import numpy as np, kernelweave as kw
+        >>> X = np.random.default_rng(0).normal(size=(40, 2))
+        >>> model = kw.MKLClassifier(kw.banks.mlmkl(), "deep-uniform", normalize="cosine").fit(X, X[:, 0] > 0)
+        >>> len(kw.plots.LayerSpectraDisplay.from_estimator(model).after_lines_)
+        2
+        """
+        options: dict[str, Any] = {"output": output, "center": center, "max_rows": max_rows}
+        before = inspection.layer_spectra(estimator, weights="initial", **options)
+        after = inspection.layer_spectra(estimator, **options)
+        return cls(before.eigenvalues, after.eigenvalues, before.effective_rank, after.effective_rank).plot(
+            ax, **plot_kwargs
+        )

@@ -114,7 +114,7 @@ def draw_pictures(
         Their figures stay open: see `close`.
     """
     from kernelweave import inspection, plots
-    from kernelweave.inspection.arguments import outputs_of, target_names
+    from kernelweave.inspection.arguments import outputs_of, target_names, targets_of
     from kernelweave.inspection.held import HeldOut
     from kernelweave_app.reports.figures import (
         convergence_figure,
@@ -151,7 +151,11 @@ def draw_pictures(
         if "criterion" in model.history_[0]:
             descent = partial(plots.DescentDisplay.from_estimator, model)
             add("descent", f"Descent of the criterion{which}", descent)
-    elif with_path and (path is not None or hasattr(model, "dual_coef_")):
+        matrices = partial(plots.KernelMatricesDisplay.from_estimator, model)
+        add("matrices", f"Kernel matrices of every layer{which}", matrices)
+        spectra = partial(plots.LayerSpectraDisplay.from_estimator, model)
+        add("spectra", f"Eigenvalues of every layer{which}", spectra)
+    elif with_path and (path is not None or len(targets_of(model, 0))):
         # a model file may be without training rows
         path = inspection.regularization_path(model) if path is None else path
         lines = path.alphas, path.df, path.fractions, list(path.names), path.chosen
