@@ -574,7 +574,7 @@ def test_the_report_says_what_is_certified(two, three):
         ):
             assert part in text
         assert "Regularisation path" not in text
-        assert text.count("<svg") == 3
+        assert text.count("<svg") == 5
         names, weights = (
             of[1] for of in (model.layer_kernel_names_, inspection.layer_weights(model).weights)
         )
