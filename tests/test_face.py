@@ -529,6 +529,36 @@ def test_methods_of_base_classes_explain_their_parameters(base):
     assert {name: found for name, found in lacking.items() if found} == {}
 
 
+def public_methods():
+    """Public methods of all public classes: their names, parameters and docstrings."""
+    owners = {value for name in kw.__all__ if inspect.isclass(value := getattr(kw, name))}
+    for module in {name for name in (*kw.__all__, *MODULES) if inspect.ismodule(getattr(kw, name))}:
+        place = getattr(kw, module)
+        owners |= {value for name in place.__all__ if inspect.isclass(value := getattr(place, name))}
+    for owner in owners:
+        for name in dir(owner):
+            method = getattr(owner, name)
+            if (
+                not name.startswith("_")
+                and (inspect.isfunction(method) or inspect.ismethod(method))
+                and method.__module__.startswith("kernelweave")
+            ):
+                parameters = [one for one in inspect.signature(method).parameters if one != "self"]
+                yield f"{owner.__name__}.{name}", parameters, inspect.getdoc(method)
+
+
+def without_text(parameters, text):
+    entries = read_docstring(text).fields
+    return [name for name in parameters if name not in entries or not entries[name].about]
+
+
+def test_every_parameter_of_public_methods_has_a_text():
+    found = list(public_methods())
+    assert sum(len(parameters) for _, parameters, _ in found) > 1000
+    assert {name: lacking for name, *parts in found if (lacking := without_text(*parts))} == {}
+    assert without_text(["a", "b"], "Do.\n\nParameters\n----------\na : int\n    One.\nb : int\n") == ["b"]
+
+
 def test_methods_that_replace_others_have_their_texts():
     assert read_docstring(inspect.getdoc(kw.losses.Logistic.value)).fields["f"].about
 

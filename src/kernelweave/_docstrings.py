@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -95,6 +95,23 @@ def plain(text: str) -> str:
     return " ".join(re.sub(r"(?:^|\s)(?:\.\. )?\[\d+\]_?", " ", text).split())
 
 
+class InheritedTexts:
+    """A base whose subclasses may say of a method what is new alone: its parameters are those of what it replaces."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name, own in vars(cls).items():
+            method = getattr(own, "__func__", own)
+            replaced = None if name.startswith("_") else getattr(super(cls, cls), name, None)
+            # of a method without a docstring `inspect.getdoc` takes the one that it replaces
+            if replaced is None or not inspect.isfunction(method) or not (text := method.__doc__):
+                continue
+            if "Parameters\n" not in text and (
+                entries := read_docstring(inspect.getdoc(replaced)).parameters
+            ):
+                method.__doc__ = with_parameters(text, _as_written(entries))
+
+
 def inherits_parameters(cls: type[T]) -> type[T]:
     """Add to the docstring of a class the parameters that only its bases describe, in the order of its constructor."""
     return _inheriting(cls, "Parameters")
@@ -112,7 +129,10 @@ def _inheriting(cls: type[T], heading: str) -> type[T]:
     for base in reversed(cls.__mro__):
         known |= read_docstring(vars(base).get("__doc__")).entries(heading)
     entries = {name: known[name] for name in inspect.signature(cls).parameters if name in known}
-    cls.__doc__ = with_parameters(
-        cls.__doc__, {name: replace(one, kind=one.written) for name, one in entries.items()}, heading
-    )
+    cls.__doc__ = with_parameters(cls.__doc__, _as_written(entries), heading)
     return cls
+
+
+def _as_written(entries: Mapping[str, Entry]) -> dict[str, Entry]:
+    """Entries with their types as they are written."""
+    return {name: replace(one, kind=one.written) for name, one in entries.items()}

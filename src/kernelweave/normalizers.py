@@ -66,13 +66,24 @@ class FittedNormalizer:
     constant: NDArray[np.bool_] | None = None
 
     def without(self, kernels: NDArray[np.bool_]) -> FittedNormalizer:
-        """The same with further kernels set to zero."""
+        """The same with further kernels set to zero.
+
+        Parameters
+        ----------
+        kernels : array of bool, shape (n_kernels,)
+            True for the kernels to set to zero.
+        """
         return replace(self, constant=kernels if self.constant is None else self.constant | kernels)
 
     def prepare(self, gram: Gram, *, overwrite: bool = False) -> Gram:
         """The training stack after cosine normalisation and centring, without the factors.
 
-        With `overwrite` it replaces `gram`, which must not be used afterwards, and there is no second copy.
+        Parameters
+        ----------
+        gram : Gram
+            Kernels of the training rows.
+        overwrite : bool, default=False
+            Whether the result replaces `gram`, which must not be used afterwards; then there is no second copy.
         """
         if self.cosine_scale is not None:
             gram, overwrite = gram.rescale(self.cosine_scale, overwrite=overwrite), True
@@ -89,6 +100,7 @@ class FittedNormalizer:
         Parameters
         ----------
         m : int
+            Position of the kernel.
         K : array of shape (n_rows, n_samples)
             Raw values k_m(new, training).
         diagonal : callable
@@ -108,9 +120,11 @@ class FittedNormalizer:
         Parameters
         ----------
         m : int
+            Position of the kernel.
         training : array of shape (n_samples, n_features), or sparse
             Features of the training rows.
         C : array of shape (n_samples, n_vectors)
+            Coefficients of the training rows, a vector of them in each column.
 
         Returns
         -------
@@ -137,7 +151,14 @@ class FittedNormalizer:
         Parameters
         ----------
         m : int
+            Position of the kernel.
         C : array of shape (n_samples, n_vectors)
+            Coefficients of the training rows, a vector of them in each column.
+
+        Returns
+        -------
+        D : array of shape (n_samples, n_vectors)
+        t : array of shape (n_vectors,)
         """
         level = np.zeros(C.shape[1])
         if self.probability is not None and self.center_means is not None and self.center_total is not None:
@@ -149,11 +170,27 @@ class FittedNormalizer:
         return C if self.cosine_scale is None else C * self.cosine_scale[m][:, None], level
 
     def row_factors(self, diagonal: Array) -> Array:
-        """R of `raw_coefficients`, (n_rows,), given k_m(new, new)."""
+        """The factors r of `raw_coefficients`, shape (n_rows,).
+
+        Parameters
+        ----------
+        diagonal : array of shape (n_rows,)
+            k_m(new, new).
+        """
         return np.ones(len(diagonal)) if self.cosine_scale is None else _inverse_root(diagonal)
 
     def cross_diagonal(self, m: int, K: Array, diagonal: Array) -> Array:
-        """Normalise k_m(new, new), shape (n_rows,), given the raw cross-Gram K (n_rows, n_samples)."""
+        """Normalise k_m(new, new), shape (n_rows,), without the factor.
+
+        Parameters
+        ----------
+        m : int
+            Position of the kernel.
+        K : array of shape (n_rows, n_samples)
+            Raw values k_m(new, training).
+        diagonal : array of shape (n_rows,)
+            Raw values k_m(new, new).
+        """
         if self.constant is not None and self.constant[m]:
             return np.zeros_like(diagonal)
         if self.cosine_scale is not None:
@@ -228,7 +265,13 @@ class Normalizer(ABC):
         return type(self)(**{**self.get_params(), "extra": None})
 
     def get_params(self, deep: bool = True) -> Tree:
-        """Settings of the rule; the same whether `deep` or not."""
+        """Settings of the rule by name.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Without effect, as settings have no parts.
+        """
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from kernelweave._checks import InputError
+from kernelweave._docstrings import InheritedTexts
 from kernelweave._sparse import is_sparse
 from kernelweave._types import Array, Index
 from kernelweave.gram.features import FeatureStack
@@ -52,7 +53,7 @@ class SampledRows:
     shares: Array
 
 
-class ChunkedFeatures(ABC):
+class ChunkedFeatures(InheritedTexts, ABC):
     """Rows with explicit features in blocks, of which a chunk at a time is in memory.
 
     Attributes
@@ -100,10 +101,34 @@ class ChunkedFeatures(ABC):
 
     @abstractmethod
     def over_all(self, work: ChunkWork, beside: Vectors) -> tuple[list[Array], tuple[Array, ...]]:
-        """The work on all rows, of `beside` the part of each chunk: a pass over the rows."""
+        """The work on all rows, of `beside` the part of each chunk: a pass over the rows.
+
+        Parameters
+        ----------
+        work : callable
+            Called with the features of a chunk and the part of `beside` for its rows; returns numbers of each row, and
+            sums.
+        beside : sequence of arrays of shape (n_given,)
+            Numbers of all rows, which the work reads beside the features.
+
+        Returns
+        -------
+        vectors : list of arrays of shape (n_given,)
+            The numbers of each row, of all chunks one after another.
+        sums : tuple of arrays
+            The sums over all chunks.
+        """
 
     def over_rows(self, work: ChunkWork, beside: Vectors = ()) -> tuple[list[Array], tuple[Array, ...]]:
-        """The work on the rows that are kept; vectors of length n_samples, and sums."""
+        """The work on the rows that are kept; vectors of length n_samples, and sums.
+
+        Parameters
+        ----------
+        work : callable
+            The work on a chunk, as for `over_all`; it sees only the rows that are kept.
+        beside : sequence of arrays of shape (n_samples,)
+            Numbers of the rows that are kept, which the work reads beside the features.
+        """
         if self.kept is None:
             return self.over_all(work, beside)
         whole = []
@@ -114,17 +139,37 @@ class ChunkedFeatures(ABC):
         return [values[self.kept] for values in out], sums
 
     def products(self, R: Array) -> Array:
-        """``R Z``, shape (n_vectors, n_features): a pass."""
+        """``R Z``, shape (n_vectors, n_features): a pass.
+
+        Parameters
+        ----------
+        R : array of shape (n_vectors, n_samples)
+            Vectors, one in each row.
+        """
         return self.over_rows(_products, list(R))[1][0]
 
     def combine(self, index: Index, coef: Array) -> Array:
-        """``coef Z[:, index]'``, shape (n_vectors, n_samples): a pass."""
+        """``coef Z[:, index]'``, shape (n_vectors, n_samples): a pass.
+
+        Parameters
+        ----------
+        index : array of int, shape (n_columns,)
+            Positions of the columns.
+        coef : array of shape (n_vectors, n_columns)
+            Coefficients of these columns, a vector of them in each row.
+        """
         whole = np.zeros((len(coef), self.n_features))
         whole[:, index] = coef
         return np.array(self.over_rows(partial(_combined, whole))[0])
 
     def restrict(self, rows: Index) -> ChunkedFeatures:
-        """Some of the rows, in ascending order; chunks are still read whole."""
+        """Some of the rows, in ascending order; chunks are still read whole.
+
+        Parameters
+        ----------
+        rows : array of int
+            Positions of the rows to keep, ascending.
+        """
         if self.kept is not None:
             raise InputError("Rows of a part of chunked rows cannot be left out once more.")
         found = copy.copy(self)
@@ -139,7 +184,13 @@ class ChunkedFeatures(ABC):
         return found
 
     def gram(self, kernels: Index | None = None) -> Any:
-        """Kernels of rows that are not held are not formed."""
+        """Raises `InputError`: kernel matrices of rows that are read in chunks are never formed.
+
+        Parameters
+        ----------
+        kernels : array of int, optional
+            Kernels that are asked for; all by default.
+        """
         raise InputError(
             "Rows that are read in chunks are solved with method='auto' and weights on the simplex or in an elastic "
             f"net. Other methods and sets need the {self.n_samples:,} rows in memory: pass a FeatureStack."

@@ -125,7 +125,17 @@ class FeatureStack:
         return self.weighted_square_sums(np.ones(self.n_samples))
 
     def weighted_square_sums(self, weights: Array) -> Array:
-        """``sum_i weights[i] Z[i, j]^2`` for every column j."""
+        """``sum_i weights[i] Z[i, j]^2`` for every column j.
+
+        Parameters
+        ----------
+        weights : array of shape (n_samples,)
+            Weights of the rows.
+
+        Returns
+        -------
+        array of shape (n_features,)
+        """
         if is_sparse(self.Z):
             return np.asarray(self.Z.multiply(self.Z).T @ weights).reshape(-1)
         out, weights = np.zeros(self.n_features), self._give(weights)
@@ -137,7 +147,13 @@ class FeatureStack:
         return out
 
     def products(self, R: Array) -> Array:
-        """``R Z``, shape (n_vectors, n_features), for vectors as rows of R (n_vectors, n_samples)."""
+        """``R Z``, shape (n_vectors, n_features).
+
+        Parameters
+        ----------
+        R : array of shape (n_vectors, n_samples)
+            Vectors, one in each row.
+        """
         if is_sparse(self.Z):
             return np.ascontiguousarray((self.Z.T @ R.T).T)
         out = np.zeros((len(R), self.n_features))
@@ -150,7 +166,13 @@ class FeatureStack:
         return out
 
     def columns(self, index: Index) -> Array:
-        """Some columns as rows, shape (len(index), n_samples), float64 and the caller's to change."""
+        """Some columns as rows, shape (len(index), n_samples), float64 and the caller's to change.
+
+        Parameters
+        ----------
+        index : array of int
+            Positions of the columns.
+        """
         if is_sparse(self.Z):
             return np.ascontiguousarray(self.Z[:, index].toarray().T, dtype=np.float64)
         if self._there is None and self._by_columns:
@@ -161,7 +183,15 @@ class FeatureStack:
         return out
 
     def combine(self, index: Index, coef: Array) -> Array:
-        """``coef Z[:, index]'``, shape (n_vectors, n_samples), for coefficients (n_vectors, len(index))."""
+        """``coef Z[:, index]'``, shape (n_vectors, n_samples).
+
+        Parameters
+        ----------
+        index : array of int, shape (n_columns,)
+            Positions of the columns.
+        coef : array of shape (n_vectors, n_columns)
+            Coefficients of these columns, a vector of them in each row.
+        """
         if is_sparse(self.Z):
             return np.ascontiguousarray((self.Z[:, index] @ coef.T).T)
         out = np.zeros((len(coef), self.n_samples))
@@ -174,7 +204,21 @@ class FeatureStack:
         return out
 
     def cross(self, left: Index, right: Index, root: Array | None = None, *, single: bool = False) -> Array:
-        """``Z[:, left]' diag(root)^2 Z[:, right]``; with `single`, products of some rows at a time in float32."""
+        """``Z[:, left]' diag(root)^2 Z[:, right]``.
+
+        Parameters
+        ----------
+        left, right : array of int
+            Positions of the columns on both sides.
+        root : array of shape (n_samples,), optional
+            Square roots of the weights of the rows; 1 by default.
+        single : bool, default=False
+            Whether the products of a few rows at a time are taken in float32, and summed in float64.
+
+        Returns
+        -------
+        array of shape (len(left), len(right))
+        """
         if is_sparse(self.Z):
             A = self.Z[:, left] if root is None else self.Z[:, left].multiply(np.square(root)[:, None])
             return np.asarray((A.T @ self.Z[:, right]).todense(), dtype=np.float64)
@@ -198,23 +242,53 @@ class FeatureStack:
         return out
 
     def piece(self, index: Index, rows: slice) -> Array:
-        """Some columns, as rows, of some rows, in float64 and the caller's to change."""
+        """Some columns, as rows, of some rows, in float64 and the caller's to change.
+
+        Parameters
+        ----------
+        index : array of int
+            Positions of the columns.
+        rows : slice
+            The rows.
+
+        Returns
+        -------
+        array of shape (len(index), n_rows)
+        """
         return np.array(self._take(self._part(rows, index)).T, order="C")
 
     def restrict(self, rows: Index) -> FeatureStack:
-        """The stack on some of its samples (a copy), in the order of `rows`."""
+        """The stack on some of its samples (a copy), in the order of `rows`.
+
+        Parameters
+        ----------
+        rows : array of int
+            Positions of the samples.
+        """
         out = FeatureStack(take_rows(self.Z, rows), self.groups)
         out.kind = self.kind
         return out
 
     def owned(self, kernels: Index) -> Index:
-        """Numbers of the columns of some kernels, in their order."""
+        """Numbers of the columns of some kernels, in their order.
+
+        Parameters
+        ----------
+        kernels : array of int
+            Positions of the kernels.
+        """
         widths = self.widths[kernels]
         first = np.repeat(self.groups[kernels] - np.r_[0, np.cumsum(widths)[:-1]], widths)
         return first + np.arange(widths.sum())
 
     def gram(self, kernels: Index | None = None) -> FactorGram:
-        """The kernels, or some of them, as factors: a copy in float64."""
+        """The kernels, or some of them, as factors: a copy in float64.
+
+        Parameters
+        ----------
+        kernels : array of int, optional
+            Positions of the kernels; all by default.
+        """
         index = np.arange(self.n_kernels) if kernels is None else kernels
         return FactorGram(self.columns(self.owned(index)), np.r_[0, np.cumsum(self.widths[index])])
 

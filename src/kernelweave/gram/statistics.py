@@ -281,12 +281,28 @@ class BlockStatistics(AddedRows):
         return self._means[self.n_features :].copy()
 
     def products(self, *, centered: bool) -> Array:
-        """``A'A`` for the columns of features and targets side by side, about their means or about zero."""
+        """``A'A`` for the columns of features and targets side by side.
+
+        Parameters
+        ----------
+        centered : bool
+            Whether columns are taken about their means rather than about zero.
+
+        Returns
+        -------
+        array of shape (n_features + n_outputs, n_features + n_outputs)
+        """
         out = self._scatter.square()
         return out if centered else self._about_zero(out)
 
     def upper_products(self, *, centered: bool) -> Array:
-        """The upper triangle of `products`, in the order of Fortran and free for the caller to change."""
+        """The upper triangle of `products`, in the order of Fortran and free for the caller to change.
+
+        Parameters
+        ----------
+        centered : bool
+            Whether columns are taken about their means rather than about zero.
+        """
         out = self._scatter.upper()
         return out if centered else self._about_zero(out)
 
@@ -297,20 +313,44 @@ class BlockStatistics(AddedRows):
         return out
 
     def squares(self, *, centered: bool) -> Array:
-        """The diagonal of `products`, shape (n_features + n_outputs,)."""
+        """The diagonal of `products`, shape (n_features + n_outputs,).
+
+        Parameters
+        ----------
+        centered : bool
+            Whether columns are taken about their means rather than about zero.
+        """
         squares = self._scatter.diagonal()
         return squares if centered else squares + self.weight_sum * np.square(self._means)
 
     def times(self, V: Array) -> Array:
-        """The product of `products` about the means with some vectors (n_features + n_outputs, n_vectors)."""
+        """The product of the matrix `products`, about the means, with some vectors.
+
+        Parameters
+        ----------
+        V : array of shape (n_features + n_outputs, n_vectors)
+            Vectors, one in each column.
+        """
         return self._scatter.times(V)
 
     def reach(self, *, centered: bool) -> Array:
-        """Sums of squares of all that was added and subtracted, for rounding errors: (n_features + n_outputs,)."""
+        """Sums of squares of all that was added and subtracted, for rounding errors: (n_features + n_outputs,).
+
+        Parameters
+        ----------
+        centered : bool
+            Whether deviations from the means were summed, rather than the numbers themselves.
+        """
         return self._reach[0 if centered else 1].copy()
 
     def mean_diagonals(self, *, centered: bool) -> Array:
-        """Mean diagonals of the kernels ``Z_m Z_m'``, shape (n_kernels,): their inverses as `scale` make them 1."""
+        """Mean diagonals of the kernels ``Z_m Z_m'``, shape (n_kernels,): their inverses as `scale` make them 1.
+
+        Parameters
+        ----------
+        centered : bool
+            Whether columns are taken about their means rather than about zero.
+        """
         squares = self.squares(centered=centered)[: self.n_features]
         return np.add.reduceat(squares, np.asarray(self.groups)[:-1]) / self.weight_sum
 
@@ -382,6 +422,7 @@ class BlockStatistics(AddedRows):
         Z : array or sparse matrix of shape (n_samples, n_features)
             Also a tensor; on another device the products are taken there.
         y : array of shape (n_samples,) or (n_samples, n_outputs)
+            Targets of the rows.
         sample_weight : array of shape (n_samples,), optional
             Weights >= 0 of the squared errors; rows of weight 0 are left out.
         taken : (str, int), optional
@@ -405,7 +446,26 @@ class BlockStatistics(AddedRows):
     def add_checked(
         self, rows: Values, targets: Array, weights: Array | None, single: bool, taken: tuple[str, int] | None
     ) -> Self:
-        """Add rows that `check_rows` has checked."""
+        """Add rows that `check_rows` has checked.
+
+        Parameters
+        ----------
+        rows : array or sparse matrix of shape (n_samples, n_features)
+            Features of the rows.
+        targets : array of shape (n_samples, n_outputs)
+            Targets of the rows.
+        weights : array of shape (n_samples,) or None
+            Weights of the rows; None for equal ones.
+        single : bool
+            Whether the targets were given as a vector.
+        taken : (str, int) or None
+            Name of the source and the number of its rows, for the attribute `taken`.
+
+        Returns
+        -------
+        BlockStatistics
+            Itself.
+        """
         if weights is not None:
             if not weights.all():
                 kept = np.flatnonzero(weights)
@@ -497,7 +557,13 @@ class BlockStatistics(AddedRows):
         return self
 
     def subtract(self, other: BlockStatistics) -> Self:
-        """Remove rows that were added before, such as those of a fold; returns itself."""
+        """Remove rows that were added before, such as those of a fold; returns itself.
+
+        Parameters
+        ----------
+        other : BlockStatistics
+            Statistics of rows that are part of these, with the same blocks and outputs.
+        """
         self._check_same(other, "subtract")
         if not other.n_rows:
             return self

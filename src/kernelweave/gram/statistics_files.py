@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._docstrings import InheritedTexts
 from kernelweave._errors import InputError
 from kernelweave._types import Labels, Tree
 
@@ -21,7 +22,7 @@ FORMAT = "kernelweave statistics"
 VERSION = 1
 
 
-class AddedRows(ABC):
+class AddedRows(InheritedTexts, ABC):
     """Statistics of rows, which are summed with others and kept in files.
 
     Attributes
@@ -40,7 +41,13 @@ class AddedRows(ABC):
 
     @abstractmethod
     def merge(self, other: Any) -> Self:
-        """Add the rows of other statistics; returns itself."""
+        """Add the rows of other statistics; returns itself.
+
+        Parameters
+        ----------
+        other : statistics of the same kind
+            They are left as they are. Blocks, outputs and folds must be those of this object.
+        """
 
     @abstractmethod
     def state(self) -> Tree:
@@ -49,7 +56,15 @@ class AddedRows(ABC):
     @classmethod
     @abstractmethod
     def of_state(cls, arrays: Mapping[str, Labels], where: object) -> Self:
-        """Statistics from the arrays of `state`; what does not fit together is an `InputError`."""
+        """Statistics from the arrays of `state`; raises `InputError` for arrays that do not fit together.
+
+        Parameters
+        ----------
+        arrays : dict of str to array
+            The arrays by name.
+        where : str or path
+            Where they were read, for messages.
+        """
 
     def __add__(self, other: object) -> Self:
         return self.copy().merge(other) if isinstance(other, type(self)) else NotImplemented
@@ -70,12 +85,23 @@ class AddedRows(ABC):
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write to an npz file of plain arrays, without pickles; the file appears when it is complete."""
+        """Write to an npz file of plain arrays, without pickles; the file appears when it is complete.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; one that exists is replaced.
+        """
         write_arrays(path, self.KIND, self.state())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read what `save` wrote.
+
+        Parameters
+        ----------
+        path : str or path
+            The file.
 
         Raises
         ------
@@ -86,12 +112,26 @@ class AddedRows(ABC):
 
     @classmethod
     def from_files(cls, folder: str | os.PathLike[str], pattern: str = "*.npz") -> Self:
-        """Merge the files of a folder, such as those of the jobs of an array, in the order of their names."""
+        """Merge the files of a folder, such as those of the jobs of an array, in the order of their names.
+
+        Parameters
+        ----------
+        folder : str or path
+            The folder.
+        pattern : str, default="*.npz"
+            Which of its files are read; * and ? match any text.
+        """
         return cls.merged(cls.load(path) for path in files_in(folder, pattern))
 
     @classmethod
     def merged(cls, parts: Iterable[Self]) -> Self:
-        """The sum of some statistics; the first is changed."""
+        """The sum of some statistics; the first is changed.
+
+        Parameters
+        ----------
+        parts : iterable of statistics of the same kind
+            At least one.
+        """
         every = iter(parts)
         out = next(every)
         for part in every:

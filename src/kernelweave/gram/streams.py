@@ -188,8 +188,9 @@ class KernelStream:
         Parameters
         ----------
         C : array of shape (n_vectors, n_samples)
+            Vectors, one in each row.
         kernels : array of int, optional
-            In rising order. Default: all.
+            Positions of the kernels, in rising order. Default: all.
         weights : array of shape (n_samples,), optional
             For the traces ``sum_i weights[i] K_m(x_i, x_i)``.
 
@@ -222,7 +223,18 @@ class KernelStream:
         return quadratic_forms, traces
 
     def factors(self, kernels: Index) -> Iterator[Array]:
-        """Rows F with ``K = F'F`` for some kernels, to `errors` and rounding, float64 and the caller's to change."""
+        """Rows F with ``K = F'F`` for some kernels, to `errors` and rounding, float64 and the caller's to change.
+
+        Parameters
+        ----------
+        kernels : array of int
+            Positions of the kernels, in rising order.
+
+        Returns
+        -------
+        iterator of arrays of shape (rank, n_samples)
+            The factor of one kernel after the other.
+        """
         for kernel, item in zip(kernels, self._items(kernels), strict=True):
             if self.matrices:
                 yield _factor_of_matrix(np.asarray(item, dtype=np.float64), int(kernel))
@@ -231,7 +243,20 @@ class KernelStream:
                 yield np.array(Z.T, dtype=np.float64, order="C")
 
     def products(self, C: Array, kernels: Index) -> Iterator[Array]:
-        """``C K`` for some kernels."""
+        """``C K`` for some kernels.
+
+        Parameters
+        ----------
+        C : array of shape (n_vectors, n_samples)
+            Vectors, one in each row.
+        kernels : array of int
+            Positions of the kernels, in rising order.
+
+        Returns
+        -------
+        iterator of arrays of shape (n_vectors, n_samples)
+            The products of one kernel after the other.
+        """
         for item in self._items(kernels):
             if is_sparse(item):
                 yield np.asarray((item @ (item.T @ C.T)).T)
@@ -240,7 +265,13 @@ class KernelStream:
             yield C @ Z if self.matrices else (C @ Z) @ Z.T
 
     def restrict(self, rows: Index) -> KernelStream:
-        """The stream on some of its samples, in the order of `rows`."""
+        """The stream on some of its samples, in the order of `rows`.
+
+        Parameters
+        ----------
+        rows : array of int
+            Positions of the samples.
+        """
         out = copy.copy(self)
         out._rows = rows if self._rows is None else self._rows[rows]
         out.n_samples, out.passes = len(rows), 0.0

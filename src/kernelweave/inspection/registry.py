@@ -90,7 +90,15 @@ class Interval:
         return [number(self.value), number(self.low), number(self.high)]
 
     def in_words(self, name: str, n_rows: int) -> str:
-        """The ends of a score of so many rows, "95 % interval 0.84 to 0.97"; empty where there are none."""
+        """The ends of a score of so many rows, "95 % interval 0.84 to 0.97"; empty where there are none.
+
+        Parameters
+        ----------
+        name : str
+            Name of the score, which decides how many digits are shown.
+        n_rows : int
+            Rows behind the score, likewise.
+        """
         if not np.isfinite(self.low):
             return ""
         low, high = (score_text(name, end, n_rows) for end in (self.low, self.high))
@@ -128,20 +136,59 @@ class Table:
     brief: bool = False
 
     @classmethod
-    def of(cls, name: str, title: str, columns: Mapping[str, Any], *rest: Any, **more: Any) -> Self:
-        """A table of columns by their heads."""
+    def of(
+        cls,
+        name: str,
+        title: str,
+        columns: Mapping[str, object],
+        note: str = "",
+        formats: Mapping[str, str] | None = None,
+        *,
+        brief: bool = False,
+    ) -> Self:
+        """A table from its columns.
+
+        Parameters
+        ----------
+        name, title : str
+            A name for files, and a heading.
+        columns : dict of str to sequence
+            The cells of each column by its heading, one for each row.
+        note : str, optional
+            What a reader has to know.
+        formats : dict of str to str, optional
+            Formats of the numbers of a column by its heading, as in the attribute `formats`.
+        brief : bool, default=False
+            Whether the table is for a terminal too.
+        """
         rows = [list(row) for row in zip(*map(plain, columns.values()), strict=True)]
-        return cls(name, title, list(columns), rows, *rest, **more)
+        return cls(name, title, list(columns), rows, note, formats or {}, brief)
 
     @classmethod
     def of_scores(cls, name: str, title: str, found: Mapping[str, Interval], note: str) -> Self:
-        """A table of scores with their intervals."""
+        """A table of scores with their intervals.
+
+        Parameters
+        ----------
+        name, title : str
+            A name for files, and a heading.
+        found : dict of str to Interval
+            Scores with their intervals, by their names.
+        note : str
+            What a reader has to know.
+        """
         rows = [[label, *one.cells, one.n, one.method] for label, one in found.items()]
         formats = dict.fromkeys(("value", "low", "high"), "name@rows")
         return cls(name, title, ["score", *formats, "rows", "interval by"], rows, note, formats)
 
     def shown(self, most: int | None = None) -> list[list[str]]:
-        """Cells as texts."""
+        """Cells as texts.
+
+        Parameters
+        ----------
+        most : int, optional
+            The largest number of rows; all by default.
+        """
         formats = [self.formats.get(head, ".4g").partition("@") for head in self.heads]
 
         def text(cell: object, form: str, rows: str, row: Sequence[object]) -> str:
@@ -297,7 +344,8 @@ class Finding:
         text : str
             Numbers and words in braces, as in `str.format`, or with a format of `kernelweave._drawing.rounded`;
             ``{interval:.2f}`` stands for a blank and the ends `low` and `high` in brackets, where they are known.
-        words : dict of str to str
+        words : dict of str to str, optional
+            Texts for words in braces that are no numbers.
         **sources : tuple of str or int
             Where the numbers are in the JSON form of this finding (`at`, `ends`).
 
@@ -343,7 +391,29 @@ class Finding:
         /,
         **sources: Path,
     ) -> Self:
-        """The finding with a verdict, and a sentence of question, answer and the numbers behind it, see `says`."""
+        """The finding with a verdict, and a sentence of question, answer and the numbers behind it.
+
+        Without a change if a number of the sentence is NaN.
+
+        Parameters
+        ----------
+        topic : str
+            One of `QUESTIONS`.
+        question : str
+            The question, which may have `words` in braces.
+        answer : {"yes", "no", "inconclusive"}
+            The answer.
+        text : str
+            What follows the answer, with numbers and words in braces as in `says`.
+        words : dict of str to str, optional
+            Texts for words in braces that are no numbers.
+        **sources : tuple of str or int
+            Where the numbers are in the JSON form of this finding (`at`, `ends`).
+
+        Returns
+        -------
+        Finding
+        """
         made = self.says(topic, f"{question} {answer.capitalize()}: {text}", words, **sources)
         if made is self:
             return self
@@ -356,7 +426,15 @@ class Finding:
         return self.rows or own or self.n or 0
 
     def warns(self, text: str, numbers: Mapping[str, float]) -> Self:
-        """The finding with a reason for doubt and the numbers behind it."""
+        """The finding with a reason for doubt and the numbers behind it.
+
+        Parameters
+        ----------
+        text : str
+            The reason, one sentence or more.
+        numbers : dict of str to float
+            The numbers in it by their names, under which they become details of the finding.
+        """
         details = {**self.details, "doubt": {**self.details.get("doubt", {}), **numbers}}
         cited = tuple(
             Cited(("details", "doubt", name), float(value), f"{value:.3g}") for name, value in numbers.items()
@@ -370,7 +448,13 @@ class Finding:
 
     @classmethod
     def from_json(cls, tree: Tree) -> Self:
-        """The finding that `to_json` gave."""
+        """The finding that `to_json` gave.
+
+        Parameters
+        ----------
+        tree : dict
+            What `to_json` returned.
+        """
         values = {
             label: Interval(**cast(Any, {k: float("nan") if v is None else v for k, v in one.items()}))
             for label, one in tree["values"].items()

@@ -68,6 +68,7 @@ class TwoLayers(ShortRepr):
         Parameters
         ----------
         z : array of shape (n_rows, n_kernels)
+            Outputs of the first layer, a row for each sample.
 
         Returns
         -------

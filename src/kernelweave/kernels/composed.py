@@ -75,7 +75,6 @@ class Terms(Composed, described=False):
         return self.terms
 
     def remade(self, inner: Sequence[Kernel]) -> Kernel:
-        """See :meth:`Kernel.remade`."""
         return type(self)(tuple(inner))
 
     def _shared(self) -> tuple[str | None, tuple[Step, ...]]:
@@ -225,7 +224,6 @@ class Around(Composed, described=False):
         return (self.kernel,)
 
     def remade(self, inner: Sequence[Kernel]) -> Kernel:
-        """See :meth:`Kernel.remade`."""
         return replace(self, kernel=inner[0])
 
     @property

@@ -56,7 +56,17 @@ class Vocabulary(Learnt):
         return len(self.terms)
 
     def places(self, terms: Sequence[str]) -> NDArray[np.intp]:
-        """Positions of terms, -1 for unknown ones."""
+        """Positions of terms, -1 for unknown ones.
+
+        Parameters
+        ----------
+        terms : sequence of str
+            Terms to look up.
+
+        Returns
+        -------
+        array of int, shape (n_terms,)
+        """
         return np.array([self._place.get(term, -1) for term in terms], dtype=np.intp)
 
     @cached_property
@@ -136,7 +146,15 @@ class CountKernel(Kernel, described=False):
         return counted.kernel
 
     def learnt_from(self, table: Table, sample_weight: FloatArray | None) -> Self:
-        """The kernel with the terms of these rows, with weights as repetitions."""
+        """The kernel with the terms of these rows.
+
+        Parameters
+        ----------
+        table : Table
+            The training rows, with the one column of the kernel.
+        sample_weight : array of shape (n_rows,), or None
+            A weight is equivalent to repetitions of the row; None for equal ones.
+        """
         counts, terms = self.counts(table)
         weight = np.ones(counts.shape[0]) if sample_weight is None else sample_weight
         present = counts.copy()
@@ -155,13 +173,25 @@ class CountKernel(Kernel, described=False):
         return S
 
     def counts(self, table: Table) -> tuple[csr_array, list[str]]:
-        """Sparse counts of all terms of a column, shape (n_rows, n_terms), and the terms, sorted."""
+        """Sparse counts of all terms of a column, shape (n_rows, n_terms), and the terms, sorted.
+
+        Parameters
+        ----------
+        table : Table
+            Rows with the one column of the kernel.
+        """
         name = type(self).__name__
         cells = one_column(table, name, f"kernels.{name}().on({self.example!r})", self.reads, self.what)
         return cells.counted((name, self._counted()), self._count)
 
     def weighted(self, table: Table) -> tuple[csr_array, list[str]]:
-        """Weighted counts of all terms of these rows, of length 1 with `normalize`, and the terms."""
+        """Weighted counts of all terms of these rows, of length 1 with `normalize`, and the terms.
+
+        Parameters
+        ----------
+        table : Table
+            Rows with the one column of the kernel.
+        """
         counts, terms = self.counts(table)
         weighted = self._weighted(counts, terms)
         return unit_rows(weighted) if self.normalize else weighted, terms
@@ -172,7 +202,19 @@ class CountKernel(Kernel, described=False):
         return self.learnt
 
     def placed(self, table: Table, vocabulary: Vocabulary) -> csr_array:
-        """Weighted counts of the terms of a vocabulary; others enter the lengths of rows only."""
+        """Weighted counts of the terms of a vocabulary; others enter the lengths of rows only.
+
+        Parameters
+        ----------
+        table : Table
+            Rows with the one column of the kernel.
+        vocabulary : Vocabulary
+            The terms, one for each column of the result.
+
+        Returns
+        -------
+        sparse array of shape (n_rows, max(1, n_terms))
+        """
         from scipy import sparse
 
         weighted, terms = self.weighted(table)

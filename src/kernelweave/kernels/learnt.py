@@ -38,7 +38,13 @@ class Learnt:
         return {one.name: getattr(self, one.name) for one in _fields(self) if one.name not in self.learnt}
 
     def given(self, *, shown: bool = False) -> dict[str, object]:
-        """The fields other than their defaults, as plain values; with `shown` those that `repr` has."""
+        """The fields other than their defaults, as plain values.
+
+        Parameters
+        ----------
+        shown : bool, default=False
+            Whether only the fields that `repr` shows are returned.
+        """
         values = {one.name: (one, plain(getattr(self, one.name))) for one in _fields(self)}
         return {
             name: value

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from kernelweave._checks import InputError
+from kernelweave._docstrings import InheritedTexts
 from kernelweave._parameters import Number, OneOf, ReadableSignature, Whole, check_fields, shown
 from kernelweave._types import FittedPart, TableLike
 from kernelweave.functions import power
@@ -66,7 +67,7 @@ class LeftOut:
     exact: bool
 
 
-class FeatureMap(Learnt, ABC):
+class FeatureMap(Learnt, InheritedTexts, ABC):
     """A rule that turns a kernel into few features, fitted on training rows: a frozen value, like kernels.
 
     `Approximate` is the kernel of such features.
@@ -83,11 +84,27 @@ class FeatureMap(Learnt, ABC):
 
     @abstractmethod
     def fitted(self, kernel: Kernel, rows: TrainingRows) -> FeatureMap:
-        """The map for a fitted kernel, with its numbers from training rows."""
+        """The map for a fitted kernel, with its numbers from training rows.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            The fitted kernel.
+        rows : TrainingRows
+            The training rows.
+        """
 
     @abstractmethod
     def features(self, kernel: Kernel, table: Table) -> FloatArray:
-        """Features of rows, shape (n_rows, width). Only of fitted maps."""
+        """Features of rows, shape (n_rows, width). Only of fitted maps.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            The kernel for which the map was fitted.
+        table : Table
+            Rows to map.
+        """
 
     @property
     @abstractmethod
@@ -96,7 +113,13 @@ class FeatureMap(Learnt, ABC):
 
     @abstractmethod
     def takes(self, kernel: Kernel) -> bool:
-        """Whether the kernel can have these features."""
+        """Whether the kernel can have these features.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            The kernel in question.
+        """
 
 
 def excess(values: FloatArray, largest: float) -> float:
@@ -193,7 +216,6 @@ class Nystroem(FeatureMap):
         return not kernel.is_corrected
 
     def fitted(self, kernel: Kernel, rows: TrainingRows) -> Nystroem:
-        """See `FeatureMap.fitted`."""
         if isinstance(given := self.pivots, Table):
             if given.n_columns != rows.table.n_columns:
                 raise InputError(
@@ -259,7 +281,6 @@ class Nystroem(FeatureMap):
         return replace(made, left_out=LeftOut(share, bound, len(some), everything))
 
     def features(self, kernel: Kernel, table: Table) -> FloatArray:
-        """See `FeatureMap.features`."""
         if not len(self.factor):
             return table.per_row(0.0)[:, None]
         values = kernel._gram(table, self.landmarks)
@@ -342,7 +363,6 @@ class RandomFeatures(FeatureMap):
         return isinstance(kernel, RBF | Laplacian | ArcCosine) and not kernel.is_corrected
 
     def fitted(self, kernel: Kernel, rows: TrainingRows) -> RandomFeatures:
-        """See `FeatureMap.fitted`."""
         made = replace(self, frequencies=tuple(self._layers(kernel, rows.n_columns)))
         return replace(made, left_out=_measured(made, kernel, rows, self.random_state))
 
@@ -407,7 +427,6 @@ class RandomFeatures(FeatureMap):
         return np.clip(points, 1e-12, 1.0 - 1e-12)
 
     def features(self, kernel: Kernel, table: Table) -> FloatArray:
-        """See `FeatureMap.features`."""
         projected = table.take() @ np.ascontiguousarray(self.frequencies[0].T)
         if isinstance(kernel, ArcCosine):
             for n, (degree, W) in enumerate(zip(kernel.degrees, self.frequencies, strict=True)):

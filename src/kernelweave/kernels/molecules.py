@@ -30,7 +30,6 @@ class OfMolecules(Step):
     reads_cells: ClassVar[type | None] = str
 
     def apply(self, table: Table) -> Table:
-        """See :meth:`Step.apply`."""
         name = type(self).__name__
         cells = one_column(table, name, f"kernels.Tanimoto().prepared(kernels.{name}()).on('smiles')")
         read = f"{name} needs RDKit: pip install 'kernelweave[chemistry]'."

@@ -256,6 +256,16 @@ class RationalQuadratic(Stationary):
         return -self.gamma * value / (1.0 + self.gamma * S / self.power)
 
     def by_power(self, S: Any) -> Any:
-        """Derivative by the power, of arrays."""
+        """Derivative of the kernel by its power.
+
+        Parameters
+        ----------
+        S : array
+            Squared distances of rows.
+
+        Returns
+        -------
+        array of the same shape
+        """
         ratio = self.gamma * S / self.power
         return self.formula(np, S, None, None) * (ratio / (1.0 + ratio) - np.log1p(ratio))

@@ -68,11 +68,29 @@ class Step(Learnt, ABC):
     reads_cells: ClassVar[type | None] = None
 
     def fitted_to(self, table: Table, targets: FloatArray, sample_weight: FloatArray | None = None) -> Self:
-        """The step with numbers from training rows and their targets (n_rows, n_outputs), if it takes some."""
+        """The step with numbers from training rows and their targets, if it uses targets; otherwise itself.
+
+        Parameters
+        ----------
+        table : Table
+            The training rows.
+        targets : array of shape (n_rows, n_outputs)
+            Their targets.
+        sample_weight : array of shape (n_rows,), optional
+            Weights of the rows; equal ones by default.
+        """
         return self
 
     def fitted(self, table: Table, sample_weight: FloatArray | None = None) -> Self:
-        """The step with numbers from training rows; unchanged if it has them or needs none."""
+        """The step with numbers from training rows; unchanged if it has them or needs none.
+
+        Parameters
+        ----------
+        table : Table
+            The training rows.
+        sample_weight : array of shape (n_rows,), optional
+            Weights of the rows; equal ones by default.
+        """
         return self if self.is_fitted else self._fit(table, sample_weight)
 
     def _fit(self, table: Table, sample_weight: FloatArray | None) -> Self:
@@ -81,7 +99,13 @@ class Step(Learnt, ABC):
 
     @abstractmethod
     def apply(self, table: Table) -> Table:
-        """The prepared table."""
+        """The prepared table.
+
+        Parameters
+        ----------
+        table : Table
+            Rows to prepare.
+        """
 
     def to_value(self) -> str | Tree:
         """The step as a plain value: its name, or a dict with its numbers."""
@@ -405,7 +429,6 @@ class Impute(Step):
         return replace(self, fill=fill, marked=marked, donors=values if self.rule == "nearest" else None)
 
     def apply(self, table: Table) -> Table:
-        """See :meth:`Step.apply`."""
         self._check_columns(len(self.fill), table.n_columns)
         if isinstance(table, SparseTable):
             values = table.values.copy()
@@ -513,7 +536,6 @@ class Skip(Step):
         return replace(self, mean=spread.mean, variance=spread.variance, difference=spread.difference)
 
     def apply(self, table: Table) -> Table:
-        """See :meth:`Step.apply`."""
         self._check_columns(len(self.variance), table.n_expanded_columns)
         return IncompleteTable(table, ColumnSpread(self.mean, self.variance, self.difference))
 
@@ -616,7 +638,6 @@ class Metric(Step):
             )
 
     def fitted_to(self, table: Table, targets: FloatArray, sample_weight: FloatArray | None = None) -> Self:
-        """See :meth:`Step.fitted_to`."""
         values = table.take()
         if is_sparse(values):
             raise InputError(
@@ -634,6 +655,5 @@ class Metric(Step):
         )
 
     def apply(self, table: Table) -> Table:
-        """See :meth:`Step.apply`."""
         self._check_columns(self.matrix.shape[1], table.n_expanded_columns)
         return Table.of_checked(table.take() @ self.matrix.T, None)

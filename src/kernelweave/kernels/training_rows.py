@@ -73,7 +73,13 @@ class TrainingRows:
         return self._known[key]
 
     def on(self, columns: Selection) -> TrainingRows:
-        """The same rows with some of their columns."""
+        """The same rows with some of their columns.
+
+        Parameters
+        ----------
+        columns : names, positions, slice, mask or None
+            The columns; None for all.
+        """
         if columns is None:
             return self
         found = self.table.resolve(columns)
@@ -85,7 +91,13 @@ class TrainingRows:
         )
 
     def after(self, steps: tuple[Step, ...]) -> tuple[tuple[Step, ...], TrainingRows]:
-        """Steps with their statistics of these rows, and the rows after them."""
+        """Steps with their statistics of these rows, and the rows after them.
+
+        Parameters
+        ----------
+        steps : tuple of Step
+            Preparations, in the order in which they are applied.
+        """
         if not steps:
             return (), self
         first, rows = self._once(("after", steps[0]), lambda: self._after(steps[0]))
@@ -125,9 +137,19 @@ class TrainingRows:
         return rows[taken], _unless_equal(counts.astype(np.float64))
 
     def some(self, most: int) -> Rows:
-        """At most so many distinct rows, each with all its repetitions, by digests of their cells.
+        """At most this number of distinct rows, each with all its repetitions, by digests of their cells.
 
         These depend on the values of rows, not on their positions, and have no order that a design might have.
+
+        Parameters
+        ----------
+        most : int
+            The largest number of distinct rows.
+
+        Returns
+        -------
+        array of int
+            Positions of the rows, ascending.
         """
         values = np.ascontiguousarray(self.content.joined().content() + 0.0)
         if len(values) <= most:
@@ -145,6 +167,11 @@ class TrainingRows:
 
     def median(self, statistic: str) -> float:
         """Median of a distance over pairs of rows that differ, a pair counted with the product of its weights.
+
+        Parameters
+        ----------
+        statistic : str
+            The distance: "sqdist", squared Euclidean, or "l1", the sum of absolute differences.
 
         Returns
         -------

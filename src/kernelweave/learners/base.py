@@ -114,7 +114,18 @@ class Learner(Declaration, BaseEstimator, ABC):
         LEARNERS[name] = cls
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters by name."""
+        """Set parameters by name.
+
+        Parameters
+        ----------
+        **params : dict
+            Parameters by name; a former name sets the present one, with a warning.
+
+        Returns
+        -------
+        Learner
+            Itself.
+        """
         with_present_names(params, type(self).former, type(self).__name__)
         return super().set_params(**params)
 
@@ -126,22 +137,46 @@ class Learner(Declaration, BaseEstimator, ABC):
         """Raise `InputError` if this computer does not have what the parameters need."""
 
     def check_task(self, classification: bool) -> None:
-        """Raise `InputError` for a task that the learner or its loss does not support."""
+        """Raise `InputError` for a task that the learner or its loss does not support.
+
+        Parameters
+        ----------
+        classification : bool
+            Whether the targets are classes rather than numbers.
+        """
         if not self.regression and not classification:
             raise InputError(
                 f"{type(self).__name__} is for classification. Use MKLClassifier, or another learner."
             )
 
     def log_probability(self, values: Array) -> Array | None:
-        """Logarithms of the probabilities of label 1 at decision values, if the loss gives them; else None."""
+        """Logarithms of the probabilities of label 1 at decision values, if the loss gives them; else None.
+
+        Parameters
+        ----------
+        values : array of shape (n_rows, n_outputs)
+            Decision values.
+        """
         return None
 
     def prediction(self, values: Array) -> Array:
-        """Predictions of numbers from decision values: these themselves, unless the loss has a link."""
+        """Predictions of numbers from decision values: these themselves, unless the loss has a link.
+
+        Parameters
+        ----------
+        values : array of shape (n_rows, n_outputs)
+            Decision values.
+        """
         return values
 
     def fold_classes(self, y: Array) -> Array | None:
-        """Of numbers the classes of rows of which the training rows of every fold need some; None without."""
+        """Classes of rows that the training rows of every fold need some of, where targets are numbers; None without.
+
+        Parameters
+        ----------
+        y : array of shape (n_samples,)
+            Targets.
+        """
         return None
 
     @property
@@ -165,7 +200,15 @@ class Learner(Declaration, BaseEstimator, ABC):
         return None
 
     def features_pay(self, n_rows: int, n_features: int) -> bool:
-        """Whether it solves on so many explicit features, and these are cheaper than the kernels of the rows."""
+        """Whether the learner solves on explicit features, and they are cheaper than the kernels of the rows.
+
+        Parameters
+        ----------
+        n_rows : int
+            Number of training rows.
+        n_features : int
+            Number of features of all kernels together.
+        """
         return self.on_features and n_features <= n_rows
 
     @property
@@ -194,7 +237,13 @@ class Learner(Declaration, BaseEstimator, ABC):
         """The regularisation parameter in the parameters, as alpha; None if it is to be chosen."""
 
     def default_alphas(self, n_alphas: int) -> Array | None:
-        """A descending grid that does not depend on the data, or None for one that does."""
+        """A descending grid that does not depend on the data, or None for one that does.
+
+        Parameters
+        ----------
+        n_alphas : int
+            Number of regularisation parameters.
+        """
         return None
 
     def given_alphas(self) -> Array | None:
@@ -202,11 +251,23 @@ class Learner(Declaration, BaseEstimator, ABC):
         return None
 
     def relax_grid(self, alphas: Array) -> Array | None:
-        """Values of `relax` to choose from at every point of a path, (n_alphas, n_relax), or None for none."""
+        """Values of `relax` to choose from at every point of a path, (n_alphas, n_relax), or None for none.
+
+        Parameters
+        ----------
+        alphas : array of shape (n_alphas,)
+            Regularisation parameters of the path.
+        """
         return None
 
     def relaxed_near(self, share: float) -> Learner:
-        """A learner that chooses `relax` among a few values near a share of every point of a path."""
+        """A learner that chooses `relax` among a few values near one fraction of every alpha of a path.
+
+        Parameters
+        ----------
+        share : float
+            The fraction of alpha.
+        """
         return self
 
     @property
@@ -215,7 +276,13 @@ class Learner(Declaration, BaseEstimator, ABC):
         return None
 
     def prepared(self, kernel: Kernel) -> Kernel:
-        """A kernel of the user as the learner takes it."""
+        """A kernel of the user as the learner takes it.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            The kernel.
+        """
         return kernel
 
     def layer_names(self) -> list[list[str]]:
@@ -223,7 +290,15 @@ class Learner(Declaration, BaseEstimator, ABC):
         return []
 
     def solve(self, training: TrainingSet, alpha: float) -> Solution:
-        """Solve at one regularisation parameter."""
+        """Solve at one regularisation parameter.
+
+        Parameters
+        ----------
+        training : TrainingSet
+            Kernels and targets.
+        alpha : float
+            The regularisation parameter; of margin learners 1 / C.
+        """
         return self.path(training, np.array([alpha])).solutions[0]
 
     @abstractmethod
@@ -233,6 +308,7 @@ class Learner(Declaration, BaseEstimator, ABC):
         Parameters
         ----------
         kernels : Gram or FeatureStack
+            Kernels of the training rows.
         y : array of shape (n_samples,), or (n_samples, n_outputs) for outputs that share their weights
             Targets; for classification -1 and 1.
         """
@@ -251,7 +327,9 @@ class Learner(Declaration, BaseEstimator, ABC):
         Parameters
         ----------
         training : TrainingSet
+            Kernels and targets.
         alphas : array of shape (n_alphas,)
+            Regularisation parameters, descending; of margin learners 1 / C.
         tol : float, optional
             Coarser than the learner's own, for solutions that are only scored.
         callback : callable, optional

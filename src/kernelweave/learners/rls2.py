@@ -122,7 +122,20 @@ class RLS2(Learner):
         return near
 
     def problem(self, kernels: Gram | FeatureStack, y: Array) -> Problem:
-        """Least squares on the simplex with ``C = 1 / alpha``; raises `InputError` for an alpha that has none."""
+        """Least squares on the simplex with ``C = 1 / alpha``.
+
+        Parameters
+        ----------
+        kernels : Gram or FeatureStack
+            Kernels of the training rows.
+        y : array of shape (n_samples,) or (n_samples, n_outputs)
+            Targets; for classification -1 and 1.
+
+        Raises
+        ------
+        InputError
+            The learner has no finite `alpha`.
+        """
         alpha = self.requested()
         if alpha is None or not math.isfinite(alpha):
             raise InputError(f"The problem of RLS2 needs a finite alpha, got {self.alpha!r}. Give a number.")

@@ -226,6 +226,7 @@ class CostLearner(Learner):
         Parameters
         ----------
         kernels : Gram or FeatureStack
+            Kernels of the training rows.
         y : array of shape (n_samples,)
             Targets; for classification -1 and 1.
 
@@ -238,7 +239,13 @@ class CostLearner(Learner):
         return self.joint(kernels, y, Simplex())
 
     def learn(self, output: Output) -> Solution:
-        """Learn the weights of one output, and the machine at them."""
+        """Learn the weights of one output, and the machine at them.
+
+        Parameters
+        ----------
+        output : Output
+            The problem of the output, with the training set and a start.
+        """
         problem, start = output.problem, output.start
         weight_set = problem.weight_set
         features = output.features if self.on_features and knows(weight_set) else None
@@ -250,12 +257,28 @@ class CostLearner(Learner):
         return solve_problem(problem, step, tol=output.tol, max_iter=self.max_iter, warm=warm)
 
     def joint(self, kernels: Gram | FeatureStack, y: Array, weight_set: WeightSet) -> Problem:
-        """The machine of this learner on kernels, over a set of weights."""
+        """The machine of this learner on kernels, over a set of weights.
+
+        Parameters
+        ----------
+        kernels : Gram or FeatureStack
+            Kernels of the training rows.
+        y : array of shape (n_samples,)
+            Targets; where all are -1 or 1, they are classes.
+        weight_set : WeightSet
+            Where the weights may be.
+        """
         classification = bool((np.abs(y) == 1.0).all())
         return Problem(kernels, y, self.loss_for(classification), weight_set, self.C, fit_intercept=True)
 
     def loss_for(self, classification: bool) -> Loss:
-        """The loss of the machine; raises `InputError` for one that does not fit the task."""
+        """The loss of the machine; raises `InputError` for one that does not fit the task.
+
+        Parameters
+        ----------
+        classification : bool
+            Whether the targets are classes rather than numbers.
+        """
         if self.loss == "auto":
             return Hinge() if classification else EpsilonInsensitive(float(self.epsilon))
         loss = self.loss if isinstance(self.loss, Loss) else as_loss(self.loss, float(self.epsilon))

@@ -475,7 +475,13 @@ class Cox(Loss):
     # ---- the loss ---------------------------------------------------------------------------------
 
     def by_time(self, y: Array) -> Order:
-        """The rows in the order of their times."""
+        """The rows in the order of their times.
+
+        Parameters
+        ----------
+        y : array of shape (n_samples,)
+            Times of events, and minus the times of censored rows.
+        """
         return _order(np.ascontiguousarray(y, dtype=np.float64).tobytes(), self.stratified)
 
     def _terms(self, by: Order, a: Array) -> Terms:
@@ -489,7 +495,17 @@ class Cox(Loss):
         return Terms(group, by.sums(a)[group] / count[group], 1.0 - place / count[group], len(count), tied)
 
     def at(self, y: Array, costs: Array, f: Array) -> At:
-        """The partial likelihood at decision values."""
+        """The partial likelihood at decision values.
+
+        Parameters
+        ----------
+        y : array of shape (n_samples,)
+            Times of events, and minus the times of censored rows.
+        costs : array of shape (n_samples,)
+            Costs of the rows: C times the sample weights.
+        f : array of shape (n_samples,)
+            Decision values.
+        """
         by = self.by_time(y)
         costs, f = costs[by.order], f[by.order]
         a = np.where(by.events, costs, 0.0)

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._checks import InputError, check_vector
+from kernelweave._docstrings import InheritedTexts
 from kernelweave._parameters import ReadableSignature
 from kernelweave._threads import blas_threads_for
 from kernelweave._types import Array, Index
@@ -82,7 +83,7 @@ SMALLEST = 1e-200
 LOSSES: dict[str, type[Loss]] = {}
 
 
-class Loss(ABC):
+class Loss(InheritedTexts, ABC):
     """Base class of losses. Arrays have one entry for each row: targets y, costs C_i, coefficients b, values f.
 
     A loss of your own has three methods, convex in f, for arrays of rows with cost 1. It then works on all kernels and

@@ -487,6 +487,13 @@ class Poisson(Loss):
         return pull * second / (second + pull)
 
     def stiffness(self, y: Array, f: Array) -> Array:
+        """Second derivatives of the losses, raised above zero: weights of the rows in a step of Newton's method.
+
+        Parameters
+        ----------
+        y, f : array of shape (n_samples,)
+            Targets and decision values.
+        """
         return np.maximum(self.second_derivative(y, f), NO_CURVATURE)
 
     def _iterate(self, machine: WithData, K: Array, start: Array, tol: float) -> tuple[Array, int, bool]:
@@ -529,6 +536,13 @@ class Logistic(Loss):
         return p * np.maximum(1.0 - p, FLATTEST)
 
     def stiffness(self, y: Array, f: Array) -> Array:
+        """Second derivatives of the losses, raised above zero: weights of the rows in a step of Newton's method.
+
+        Parameters
+        ----------
+        y, f : array of shape (n_samples,)
+            Targets and decision values.
+        """
         p = expit(-y * f)
         return np.maximum(p * (1.0 - p), NO_CURVATURE)
 

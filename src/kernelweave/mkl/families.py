@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import Floats, InputError
+from kernelweave._docstrings import InheritedTexts
 from kernelweave._loops import core
 from kernelweave._parameters import Flag, ReadableSignature, check_value
 from kernelweave._types import Array
@@ -33,7 +34,7 @@ STEP = 1e-5
 LEAST = 1e-2
 
 
-class Family(ABC):
+class Family(InheritedTexts, ABC):
     """Kernels K(t) on the training rows with parameters t >= 0, and their derivatives."""
 
     n_parameters: int
@@ -43,19 +44,63 @@ class Family(ABC):
 
     @abstractmethod
     def start(self, sample_weight: Array | None = None) -> Array:
-        """Start of the descent."""
+        """Start of the descent.
+
+        Parameters
+        ----------
+        sample_weight : array of shape (n_samples,), optional
+            Weights of the samples; equal ones by default.
+
+        Returns
+        -------
+        array of shape (n_parameters,)
+        """
 
     @abstractmethod
     def kernel(self, t: Array) -> Array:
-        """K(t), symmetric; the next call may overwrite it."""
+        """K(t), symmetric; the next call may overwrite it.
+
+        Parameters
+        ----------
+        t : array of shape (n_parameters,)
+            Parameters.
+
+        Returns
+        -------
+        array of shape (n_samples, n_samples)
+        """
 
     @abstractmethod
     def quadratic_forms(self, t: Array, b: Array) -> Array:
-        """``b' (dK / dt_m) b`` for every parameter."""
+        """``b' (dK / dt_m) b`` for every parameter.
+
+        Parameters
+        ----------
+        t : array of shape (n_parameters,)
+            Parameters.
+        b : array of shape (n_samples,)
+            Coefficients.
+
+        Returns
+        -------
+        array of shape (n_parameters,)
+        """
 
     @abstractmethod
     def diagonals(self, t: Array, weights: Array) -> Array:
-        """``sum_i weights_i (dK / dt_m)_ii`` for every parameter."""
+        """``sum_i weights_i (dK / dt_m)_ii`` for every parameter.
+
+        Parameters
+        ----------
+        t : array of shape (n_parameters,)
+            Parameters.
+        weights : array of shape (n_samples,)
+            Weights of the samples.
+
+        Returns
+        -------
+        array of shape (n_parameters,)
+        """
 
 
 def coinciding(n_samples: int) -> InputError:
@@ -491,7 +536,13 @@ class KernelFamily(Family):
         return matrix
 
     def slopes(self, t: Array) -> Array:
-        """``dK / dt_m``, shape (n_parameters, n_samples, n_samples)."""
+        """``dK / dt_m``, shape (n_parameters, n_samples, n_samples).
+
+        Parameters
+        ----------
+        t : array of shape (n_parameters,)
+            Parameters.
+        """
         if self._at is None or not np.array_equal(self._at, t):
             self._slopes = self._differences(t) if self.derivative is None else self._given(t)
             self._at = t.copy()

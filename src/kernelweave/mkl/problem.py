@@ -169,7 +169,13 @@ RowFeatures
         return self.form.certify(replace(host, alpha=1.0 / self.C)).times(self.C)
 
     def statement(self, solution: Solution) -> Statement:
-        """The problem in numbers, for an exported certificate."""
+        """The problem in numbers, for an exported certificate.
+
+        Parameters
+        ----------
+        solution : Solution
+            A solution of this problem, whose regularisation parameter is stated for least squares.
+        """
         stated = self.form.statement(solution)
         return replace(stated, C=self.C, regularization=1.0) if self.form.least_squares else stated
 

@@ -15,6 +15,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias, cast
 import numpy as np
 
 from kernelweave._checks import InputError
+from kernelweave._docstrings import InheritedTexts
 from kernelweave._loops import core
 from kernelweave._parameters import InstanceOf, Number, OneOf, ReadableSignature, check_fields, check_value
 from kernelweave._types import Array
@@ -45,7 +46,7 @@ MOST_NEWTON = 200
 COMPARED, FORMULA_ERROR = 5, 1e-6
 
 
-class Region(ABC):
+class Region(InheritedTexts, ABC):
     """Nonnegative weights, convex or not, bounded or not."""
 
     __signature__ = ReadableSignature()

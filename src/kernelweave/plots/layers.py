@@ -158,6 +158,7 @@ class DescentDisplay(drawing.ListDisplay):
         Parameters
         ----------
         estimator : fitted MKLRegressor or MKLClassifier
+            The model, with a deep learner.
         output : str or int, optional
             Class or output of a model with several; default the first.
         ax : matplotlib Axes of a grid, optional
@@ -301,6 +302,7 @@ class KernelMatricesDisplay(drawing.Display):
         Parameters
         ----------
         estimator : fitted MKLRegressor or MKLClassifier
+            The model, with its training rows.
         output : str or int, optional
             Class or output of a model with several; default the first.
         max_rows : int, default=300
@@ -409,6 +411,7 @@ class LayerSpectraDisplay(drawing.Display):
         Parameters
         ----------
         estimator : fitted MKLRegressor or MKLClassifier
+            The model, with its training rows.
         output : str or int, optional
             Class or output of a model with several; default the first.
         center : bool, default=False
@@ -416,6 +419,7 @@ class LayerSpectraDisplay(drawing.Display):
         max_rows : int, default=1000
             With more training rows, a random sample of this size is used, with a fixed seed.
         ax : matplotlib Axes, optional
+            Default: a new figure.
         **plot_kwargs : dict
             Passed to `plot`.
 

@@ -133,6 +133,7 @@ class RegularizationPathDisplay(drawing.Checked):
         Parameters
         ----------
         estimator : fitted MKLRegressor or MKLClassifier
+            The model, with its training rows.
         what : {"weights", "coef"}, default="weights"
             "coef" needs linear kernels.
         alphas : array-like, optional
@@ -142,6 +143,7 @@ class RegularizationPathDisplay(drawing.Checked):
         output : str or int, optional
             Class or output of a model with several.
         ax : matplotlib Axes, optional
+            Default: a new figure.
         **plot_kwargs : dict
             Passed to `plot`: ``x="df"`` draws against degrees of freedom.
 
@@ -235,7 +237,9 @@ class CVCurveDisplay(drawing.Display):
         Parameters
         ----------
         estimator : fitted estimator with `cv_results_`
+            The model whose regularisation parameter was chosen by cross-validation.
         ax : matplotlib Axes, optional
+            Default: a new figure.
         **plot_kwargs : dict
             Passed to `plot`.
 

@@ -91,10 +91,13 @@ class RiskGroupsDisplay(drawing.Checked):
         Parameters
         ----------
         estimator : fitted MKLSurvival
+            The model that predicts the risks.
         X, y
             Rows that were not in the fit.
         n_groups : int, default=3
+            Number of groups, of about the same size.
         ax : matplotlib Axes, optional
+            Default: a new figure.
         **plot_kwargs : dict
             Passed to `plot`.
 

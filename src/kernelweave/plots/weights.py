@@ -111,7 +111,9 @@ class KernelWeightsDisplay(_Bars):
         Parameters
         ----------
         estimator : fitted MKLRegressor or MKLClassifier
+            The model whose weights are drawn.
         ax : matplotlib Axes, optional
+            Default: a new figure.
         **plot_kwargs : dict
             Passed to `plot`.
 
@@ -168,6 +170,7 @@ class ColumnRelevanceDisplay(_Bars):
         estimator : fitted MKLRegressor or MKLClassifier
             With kernels in a learnt metric; `InputError` for others.
         ax : matplotlib Axes, optional
+            Default: a new figure.
         **plot_kwargs : dict
             Passed to `plot`.
 
@@ -223,9 +226,11 @@ class KernelContributionsDisplay(_Bars):
         Parameters
         ----------
         estimator : fitted MKLRegressor or MKLClassifier
+            The model that predicts the rows.
         X : array-like, frame, sparse matrix or views
             As `predict` takes them.
         ax : matplotlib Axes, optional
+            Default: a new figure.
         **plot_kwargs : dict
             Passed to `plot`.
 
@@ -351,9 +356,11 @@ class LayerWeightsDisplay(drawing.ListDisplay):
         Parameters
         ----------
         estimator : fitted MKLRegressor or MKLClassifier
+            The model whose weights are drawn.
         output : str or int, optional
             One class or output of a model with several; default all of them side by side.
         ax : matplotlib Axes, optional
+            Default: a new figure.
         **plot_kwargs : dict
             Passed to `plot`.
 

@@ -210,13 +210,20 @@ class Certificate(ShortRepr):
         Parameters
         ----------
         kind : str
-        primal, own, rounding : float
+            What is bounded, one of the words that the attribute `kind` has.
+        primal : float
+            Value of the solution.
+        own : float
+            The gap without rounding errors.
+        rounding : float
+            Bound of the rounding errors of the gap.
         status : Status
             Status reported by the solver.
         tol : float, optional
             The required relative gap: whether it was reached is decided by the whole gap, with its rounding
             errors. None leaves the status unchanged.
         stationarity : float, optional
+            For a criterion that is not convex, the decrease predicted by its linear model, as a fraction of the value.
         """
         gap = own + rounding
         if not math.isfinite(primal):
@@ -236,7 +243,13 @@ class Certificate(ShortRepr):
         return cls(kind, primal, primal - gap, gap, rounding, stationarity, status)
 
     def times(self, factor: float) -> Certificate:
-        """The certificate of an objective that is multiplied by a positive number."""
+        """The certificate of an objective that is multiplied by a positive number.
+
+        Parameters
+        ----------
+        factor : float
+            The number.
+        """
         names = ("primal", "dual", "gap", "rounding")
         return replace(self, **{name: factor * getattr(self, name) for name in names})
 
@@ -245,6 +258,11 @@ class Certificate(ShortRepr):
         """The certificate of the sum of several objectives.
 
         Its kind is that of the part with the weakest bound, its status the first one that is not a success.
+
+        Parameters
+        ----------
+        parts : sequence of Certificate
+            Certificates of the single objectives, at least one.
         """
         if len(parts) == 1:
             return replace(parts[0], stationarity=None)
@@ -255,7 +273,13 @@ class Certificate(ShortRepr):
         return cls(kind, primal, primal - gap, gap, sum(part.rounding for part in parts), status=worst)
 
     def checked_by(self, found: Certificate) -> Certificate:
-        """The recomputed certificate, with the status that follows from the comparison."""
+        """The recomputed certificate, with the status that follows from the comparison.
+
+        Parameters
+        ----------
+        found : Certificate
+            The certificate that was computed again from the problem.
+        """
         slack = self.rounding + found.rounding + 16.0 * EPS * abs(self.primal)
         holds = abs(found.primal - self.primal) <= slack and math.isfinite(found.gap)
         # larger rounding errors refute the numbers, like a larger gap

@@ -44,7 +44,17 @@ class Path(ShortRepr, Generic[S_co]):
     def of(
         cls, solutions: Iterable[S_co], *, interrupted: bool = False, measure: Measure | None = None
     ) -> Path[S_co]:
-        """The path of these solutions; `interrupted` if more were requested."""
+        """The path of these solutions.
+
+        Parameters
+        ----------
+        solutions : iterable of Solution
+            Solutions in the order of their regularisation parameters, at least one.
+        interrupted : bool, default=False
+            Whether more solutions were requested; then the last one has the status ``INTERRUPTED``.
+        measure : callable, optional
+            Computes `df` and `criteria` when they are first read.
+        """
         found = list(solutions)
         if interrupted:
             found[-1] = found[-1].ended(Status.INTERRUPTED)
@@ -65,10 +75,13 @@ class Path(ShortRepr, Generic[S_co]):
         Parameters
         ----------
         solutions : iterable of Solution
+            Solutions in the order of their regularisation parameters; each is solved when it is asked for.
         count : int
             How many are expected.
         callback : callable, optional
+            ``callback(index, solution)``, called after each solution.
         measure : callable, optional
+            Computes `df` and `criteria` when they are first read.
         """
         done: list[S_co] = []
         interrupted = False
@@ -87,7 +100,15 @@ class Path(ShortRepr, Generic[S_co]):
         return len(self.solutions)
 
     def at(self, index: int, which: int | None = None) -> S_co:
-        """The solution at one position of the path, and of `relax` if there are several."""
+        """The solution at one position of the path.
+
+        Parameters
+        ----------
+        index : int
+            The position.
+        which : int, optional
+            The position among several values of `relax`; the first by default.
+        """
         found = self.solutions[index]
         if isinstance(found, RelaxedSolution) and np.ndim(found.relax) == 1:
             return found.at(0 if which is None else which)
@@ -98,7 +119,13 @@ class Path(ShortRepr, Generic[S_co]):
         return namespace_of(parts[0]).stack(parts) if parts and is_foreign(parts[0]) else np.array(parts)
 
     def of_kind(self, kind: Kind | None) -> Path[S_co]:
-        """The path with arrays of another library; itself for None."""
+        """The path with arrays of another library; itself for None.
+
+        Parameters
+        ----------
+        kind : Kind or None
+            The library and the device of the arrays.
+        """
         if kind is None:
             return self
         return replace(self, solutions=tuple(one.of_kind(kind) for one in self.solutions))

@@ -26,7 +26,13 @@ class Verifier(Protocol):
     """A problem that can compute the certificate of any weights and coefficients."""
 
     def certify(self, solution: Solution) -> Certificate:
-        """The certificate of the numbers of a solution, independent of the reported one."""
+        """The certificate of the numbers of a solution, independent of the reported one.
+
+        Parameters
+        ----------
+        solution : Solution
+            Weights and coefficients. Its certificate is not used.
+        """
 
 
 @dataclass(frozen=True)
@@ -282,7 +288,13 @@ class Solution(ShortRepr):
         Path(path).write_text(text, encoding="utf8")
 
     def of_kind(self: S, kind: Kind | None) -> S:
-        """The solution with arrays of another library; itself for None."""
+        """The solution with arrays of another library; itself for None.
+
+        Parameters
+        ----------
+        kind : Kind or None
+            The library and the device of the arrays.
+        """
         if kind is None:
             return self
         return replace(self, **{name: kind.give_back(getattr(self, name)) for name in GIVEN})
@@ -292,11 +304,25 @@ class Solution(ShortRepr):
         return replace(self, **{name: hosted(getattr(self, name)) for name in GIVEN})
 
     def ended(self: S, status: Status) -> S:
-        """The solution with another status."""
+        """The solution with another status.
+
+        Parameters
+        ----------
+        status : Status
+            The status.
+        """
         return replace(self, certificate=replace(self.certificate, status=status))
 
     def extended(self, kind: type[S], **more: object) -> S:
-        """The solution as an object of a subclass with further fields."""
+        """The solution as an object of a subclass with further fields.
+
+        Parameters
+        ----------
+        kind : type
+            A subclass of `Solution`.
+        **more : dict
+            Values of the fields that the subclass has, and of others to replace.
+        """
         return kind(**{f.name: getattr(self, f.name) for f in fields(Solution)} | more)
 
 
@@ -324,7 +350,21 @@ class MachineSolution(Solution):
     def of(
         cls, b: Array, intercept: float, certificate: Certificate, *, n_iter: int, infeasibility: float
     ) -> MachineSolution:
-        """The solution of these coefficients: the single weight is 1, and nonzero coefficients are the support."""
+        """The solution of these coefficients: the single weight is 1, and nonzero coefficients are the support.
+
+        Parameters
+        ----------
+        b : array of shape (n_samples,)
+            Coefficients of the dual problem.
+        intercept : float
+            The intercept.
+        certificate : Certificate
+            Bounds on the distance from the optimum.
+        n_iter : int
+            Number of steps.
+        infeasibility : float
+            Largest violation of a constraint of the dual problem.
+        """
         return cls(
             np.ones(1),
             b,
@@ -440,7 +480,13 @@ class RelaxedSolution(Solution):
         return relative_gap(float(self.ridge_primal), float(self.ridge_gap))
 
     def at(self, which: int) -> Self:
-        """The solution at one of several regularisation parameters of the ridge."""
+        """The solution at one of several regularisation parameters of the ridge.
+
+        Parameters
+        ----------
+        which : int
+            Position among the values of `relax`.
+        """
         names = ("dual_coef", "relax", "ridge_primal", "ridge_gap")
         relax, primal, gap = (np.asarray(getattr(self, name))[which] for name in names[1:])
         intercept = self.intercept

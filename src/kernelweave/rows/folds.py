@@ -151,6 +151,11 @@ class FoldStatistics(AddedRows):
 
         The sum of the others rather than the difference from all: that keeps the digits also where one fold has much
         larger numbers, and takes less time than the Cholesky factor that follows.
+
+        Parameters
+        ----------
+        fold : int
+            The fold to leave out, from 0.
         """
         return _sum_of([part for k, part in enumerate(self.parts) if k != fold])
 

@@ -212,6 +212,7 @@ class RowFeatures(ChunkedFeatures):
         Parameters
         ----------
         n_folds : int
+            Number of folds.
         by : {"row", "file"}
             Whether rows of a file may be in different folds.
         seed : int

@@ -91,6 +91,11 @@ class TableEncoder:
 
         SciPy's sparse matrices and arrays of all formats are numeric columns; tables of them stay sparse.
 
+        Parameters
+        ----------
+        X : array-like, frame or sparse matrix of shape (n_rows, n_columns)
+            The training rows.
+
         Raises
         ------
         InputError
@@ -103,7 +108,13 @@ class TableEncoder:
         return self
 
     def fit_transform(self, X: TableLike) -> Table:
-        """Learn the columns and categories of `X`, and return it as a table; see `fit`."""
+        """Learn the columns and categories of `X`, and return it as a table; see `fit`.
+
+        Parameters
+        ----------
+        X : array-like, frame or sparse matrix of shape (n_rows, n_columns)
+            The training rows.
+        """
         given = read_table(X, missing=self.missing)
         self.sparse_, self.declared_ = is_sparse(X), False
         self.names_, self.n_columns_ = given.names, given.n_columns
@@ -123,6 +134,7 @@ class TableEncoder:
         Parameters
         ----------
         table : Table
+            What `transform` returned.
         texts : collection of int
             Positions of columns that are no categories: only kernels that read cells see them.
         """
@@ -132,7 +144,15 @@ class TableEncoder:
         return table.declared(self.texts_)
 
     def group(self, table: Table, levels: Levels) -> Table:
-        """Leave out identifiers, from now on and in the table of `fit_transform`."""
+        """Leave out identifiers, from now on and in the table of `fit_transform`.
+
+        Parameters
+        ----------
+        table : Table
+            What `fit_transform` returned.
+        levels : Levels
+            Which columns are identifiers, among others.
+        """
         if not levels.identifiers:
             return table
         self.left_out_ = tuple(sorted(levels.identifiers))
@@ -142,7 +162,17 @@ class TableEncoder:
         return table.regrouped(values, counts, self.left_out_)
 
     def date(self, table: Table, rows: NDArray[np.intp], sample_weight: NDArray[np.float64] | None) -> Table:
-        """Let forms of dates follow from some rows of the table that `fit_transform` made, with weights of these."""
+        """Choose the forms of dates from some of the training rows, from now on and in the table of `fit_transform`.
+
+        Parameters
+        ----------
+        table : Table
+            What `fit_transform` returned.
+        rows : array of int
+            Positions of the rows that decide.
+        sample_weight : array of shape (len(rows),), or None
+            Their weights; None for equal ones.
+        """
         if not self.dates_:
             return table
         days, zones = table.values[rows], {form.place: form.zone for form in self.dates_}
@@ -156,6 +186,11 @@ class TableEncoder:
 
     def transform(self, X: TableLike) -> Table:
         """Return `X` as a table with the columns and categories of `fit`; unknown categories get the code -1.
+
+        Parameters
+        ----------
+        X : array-like, frame or sparse matrix of shape (n_rows, n_columns)
+            New rows.
 
         Raises
         ------
@@ -217,7 +252,13 @@ class TableEncoder:
         return bool(self.texts_ or self.dates_ or self.left_out_) or any(self.categories_)
 
     def empty(self, n_rows: int) -> Table:
-        """A table of rows in which every cell is missing."""
+        """A table of rows in which every cell is missing.
+
+        Parameters
+        ----------
+        n_rows : int
+            Number of rows.
+        """
         if self.sparse_:
             from scipy import sparse
 
@@ -290,7 +331,13 @@ class GramEncoder:
         self.missing = missing
 
     def fit_transform(self, view: PrecomputedView) -> GramTable:
-        """Store the training rows, and return them as a table."""
+        """Store the training rows, and return them as a table.
+
+        Parameters
+        ----------
+        view : PrecomputedView
+            Kernel values of the training rows with each other.
+        """
         if not view.is_square:
             raise InputError(
                 f"A precomputed view must be square for training, got shape {view.matrix.shape}. Pass "
@@ -323,7 +370,13 @@ class GramEncoder:
         return same_shape and self.digest_ is not None and self._digest(view.matrix) == self.digest_
 
     def transform(self, view: PrecomputedView | ArrayLike) -> GramTable:
-        """New rows as a table."""
+        """New rows as a table.
+
+        Parameters
+        ----------
+        view : PrecomputedView, or array of shape (n_rows, n_training)
+            Kernel values of new rows with the training rows, or rows of the square view that `fit_transform` was given.
+        """
         if not isinstance(view, PrecomputedView):
             view = precomputed(view)
         _refuse_empty(view)
@@ -344,7 +397,13 @@ class GramEncoder:
         return GramTable(np.asarray(K, dtype=np.float64), np.full(len(K), -1), diagonal)
 
     def empty(self, n_rows: int) -> GramTable:
-        """A table of rows without any kernel value."""
+        """A table of rows without any kernel value.
+
+        Parameters
+        ----------
+        n_rows : int
+            Number of rows.
+        """
         K = np.full((n_rows, len(self.columns_)), np.nan)
         return GramTable(K, np.full(n_rows, -1), np.full(n_rows, np.nan))
 
@@ -388,12 +447,24 @@ class ViewsEncoder:
         self.missing = missing
 
     def fit(self, X: Features) -> ViewsEncoder:
-        """Learn views, their columns and categories; return self."""
+        """Learn views, their columns and categories; return self.
+
+        Parameters
+        ----------
+        X : table, dict, list or Views
+            The training rows: one table, or several views of them.
+        """
         self.fit_transform(X)
         return self
 
     def fit_transform(self, X: Features) -> BlockTable:
-        """Fit the encoder, and return the training rows as a table."""
+        """Fit the encoder, and return the training rows as a table.
+
+        Parameters
+        ----------
+        X : table, dict, list or Views
+            The training rows: one table, or several views of them.
+        """
         views = Views(X, rows="all" if self.missing else "same").views
         self.encoders_ = {
             name: GramEncoder(self.missing)
@@ -406,14 +477,30 @@ class ViewsEncoder:
         )
 
     def declare(self, table: BlockTable, texts: Collection[int]) -> BlockTable:
-        """See `TableEncoder.declare`; positions are those of all columns."""
+        """Let some columns be texts or objects, from now on and in the table that `transform` made.
+
+        Parameters
+        ----------
+        table : BlockTable
+            What `transform` returned.
+        texts : collection of int
+            Positions in the common numbering of columns that are no categories: only kernels that read cells see them.
+        """
         for view, encoder in self.encoders_.items():
             if isinstance(encoder, TableEncoder):
                 encoder.declare(table.blocks[view], table.own(view, texts))
         return table.declared(texts)
 
     def group(self, table: BlockTable, levels: Mapping[str, Levels]) -> BlockTable:
-        """See `TableEncoder.group`; `levels` are those of some views."""
+        """Leave out identifiers, from now on and in the table of `fit_transform`.
+
+        Parameters
+        ----------
+        table : BlockTable
+            What `fit_transform` returned.
+        levels : dict of str to Levels
+            For some views, which of their columns are identifiers, among others.
+        """
         found = dict(table.blocks)
         for view, own in levels.items():
             encoder = self.encoders_[view]
@@ -424,7 +511,17 @@ class ViewsEncoder:
     def date(
         self, table: Table, rows: NDArray[np.intp], sample_weight: NDArray[np.float64] | None
     ) -> BlockTable:
-        """See `TableEncoder.date`."""
+        """Choose the forms of dates from some of the training rows, from now on and in the table of `fit_transform`.
+
+        Parameters
+        ----------
+        table : BlockTable
+            What `fit_transform` returned.
+        rows : array of int
+            Positions of the rows that decide.
+        sample_weight : array of shape (len(rows),), or None
+            Their weights; None for equal ones.
+        """
         assert isinstance(table, BlockTable)
         found = dict(table.blocks)
         for view, encoder in self.encoders_.items():
@@ -434,6 +531,11 @@ class ViewsEncoder:
 
     def transform(self, X: Features) -> BlockTable:
         """Return `X` as a table with the views and columns of `fit`, whatever their order.
+
+        Parameters
+        ----------
+        X : table, dict, list or Views
+            New rows, with the views of the training rows.
 
         Raises
         ------

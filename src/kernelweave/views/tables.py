@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import Floats, InputError, as_names, check_known, is_missing
+from kernelweave._docstrings import InheritedTexts
 from kernelweave._parameters import Each, InstanceOf, ReadableSignature, Text, Whole, check_fields
 from kernelweave._sparse import as_csr, is_sparse, join_columns, to_dense
 from kernelweave._types import RowIndex, Series, Values, csr_array
@@ -124,7 +125,13 @@ class Cells:
         return len(self.values)
 
     def rows(self, index: RowIndex) -> Cells:
-        """The column of some rows: a slice, integers, or a mask."""
+        """The column of some rows.
+
+        Parameters
+        ----------
+        index : array of int, array of bool or slice
+            The rows.
+        """
         some = object.__new__(Cells)
         some._column, some._known = self._column, self._known
         some._rows = self.positions[index]
@@ -146,7 +153,15 @@ class Cells:
         return found[self._rows], others
 
     def of_column(self, key: Hashable, make: Callable[[NDArray[np.object_]], Any]) -> Any:
-        """What `make` returns for the whole column, once for all of its rows."""
+        """What `make` returns for the whole column, once for all of its rows.
+
+        Parameters
+        ----------
+        key : hashable
+            Identifies the result.
+        make : callable
+            Given all objects of the column, returns the result.
+        """
         if key not in self._known:
             self._known[key] = make(self._column)
         return self._known[key]
@@ -162,11 +177,23 @@ class Cells:
         return len(self._column)
 
     def shares(self, other: Cells) -> bool:
-        """Whether both are rows of one column."""
+        """Whether both are rows of one column.
+
+        Parameters
+        ----------
+        other : Cells
+            The rows to compare with.
+        """
         return self._column is other._column
 
     def are(self, kind: type | tuple[type, ...]) -> bool:
-        """Whether all objects are of a type."""
+        """Whether all objects are of a type.
+
+        Parameters
+        ----------
+        kind : type or tuple of types
+            The type, or several that are allowed.
+        """
         return all(isinstance(value, kind) for value in self.values)
 
     @property
@@ -225,7 +252,7 @@ _PARTS = ("values", "names", "levels", "cells", "dates", "_marks")
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class Table(InheritedTexts):
     """A matrix of numeric and categorical columns, and columns of texts and dates.
 
     Parameters
@@ -309,7 +336,21 @@ class Table:
         cells: tuple[Cells | None, ...] | None = None,
         dates: tuple[DateForm | None, ...] | None = None,
     ) -> Self:
-        """A table of what was checked already, or of nodes of a graph in place of numbers."""
+        """A table of what was checked already, or of nodes of a graph in place of numbers.
+
+        Parameters
+        ----------
+        values : array or sparse matrix of shape (n_rows, n_columns)
+            Numbers, codes of categories, digests and days, or nodes of a graph.
+        names : tuple of str, or None
+            Names of the columns.
+        levels : tuple of int, optional
+            Number of categories of each column, or its kind; by default all columns are numeric.
+        cells : tuple of Cells or None, optional
+            The given cells of each column that kernels read.
+        dates : tuple of DateForm or None, optional
+            What kernels read of each column of dates.
+        """
         made, own = object.__new__(cls), (0,) * values.shape[1] if levels is None else levels
         vars(made).update(values=values, names=names, levels=own, cells=cells, dates=dates)
         return made
@@ -339,7 +380,13 @@ class Table:
         )
 
     def width(self, j: int) -> int:
-        """Number of columns of `take` for a column, without indicators of missing cells."""
+        """Number of columns of `take` for a column, without indicators of missing cells.
+
+        Parameters
+        ----------
+        j : int
+            Position of the column.
+        """
         level = self.levels[j]
         form = self.dates[j] if level == DATE and self.dates is not None else None
         return (1 if form is None else form.width) if level in (0, DATE) else max(level, 0)
@@ -446,7 +493,13 @@ class Table:
         return item % self.n_columns
 
     def select(self, columns: ColumnsLike) -> Table:
-        """Return the table of the selected columns (itself when `columns` is None)."""
+        """Return the table of the selected columns.
+
+        Parameters
+        ----------
+        columns : None, int, str, slice, boolean mask, or sequence of int and str
+            The columns; None for the table itself.
+        """
         if columns is None:
             return self
         found = self.resolve(columns)
@@ -522,6 +575,7 @@ class Table:
         Parameters
         ----------
         values : array of shape (n_rows, n_columns)
+            The table with imputed cells.
         marks : array of bool, shape (n_rows, n_columns)
             True for missing cells.
         marked : array of bool, shape (n_columns,)
@@ -536,7 +590,13 @@ class Table:
         return self._with(values=values, _marks=(marks, marked))
 
     def per_row(self, value: float) -> Array:
-        """A number for each row, the same for all."""
+        """A number for each row, the same for all.
+
+        Parameters
+        ----------
+        value : float
+            The number.
+        """
         if isinstance(self.n_rows, int):
             return np.full(self.n_rows, value)
         return np.full_like(self.values[:, 0], value)  # of nodes of a graph
@@ -554,7 +614,13 @@ class Table:
         return self
 
     def rows(self, index: RowIndex) -> Table:
-        """Return the table of some rows: a slice, integers, or a boolean mask of shape (n_rows,)."""
+        """Return the table of some rows.
+
+        Parameters
+        ----------
+        index : array of int, array of bool or slice
+            The rows.
+        """
         parts: dict[str, Any] = {"values": self.values[index]}
         if self.cells is not None:
             parts["cells"] = tuple(None if one is None else one.rows(index) for one in self.cells)
@@ -563,30 +629,69 @@ class Table:
         return self._with(**parts)
 
     def dense_columns(self, found: NDArray[np.intp]) -> Array:
-        """Some numeric columns, by their positions, as a plain array."""
+        """Some numeric columns as a plain array, shape (n_rows, n_selected).
+
+        Parameters
+        ----------
+        found : array of int
+            Positions of the columns.
+        """
         return to_dense(self.values[:, found])
 
     def scaled(self, shift: Array, scale: Array) -> Table:
-        """The table of (x - shift) / scale, with one number of each for every column."""
+        """The table of (x - shift) / scale.
+
+        Parameters
+        ----------
+        shift, scale : array of shape (n_columns,)
+            A number of each for every column.
+        """
         return self.with_values((self.values - shift) / scale)
 
     def regrouped(self, values: Array, levels: Sequence[int], left_out: Collection[int]) -> Table:
-        """The table with other codes of categories, and numbers of levels; some columns are left out."""
+        """The table with other codes of categories, and numbers of levels; some columns are left out.
+
+        Parameters
+        ----------
+        values : array of shape (n_rows, n_columns)
+            The new codes; numeric columns as they were.
+        levels : sequence of int
+            Number of categories of each column, or its kind.
+        left_out : collection of int
+            Positions of columns whose cells are dropped.
+        """
         cells = _some(None if j in left_out else own for j, own in enumerate(self.cells or ()))
         return self._with(values=values, levels=tuple(levels), cells=cells)
 
     def with_dates(self, dates: tuple[DateForm | None, ...] | None) -> Table:
-        """The table whose columns of dates are read by these forms."""
+        """The table whose columns of dates are read by these forms.
+
+        Parameters
+        ----------
+        dates : sequence of DateForm or None, or None
+            The form of each column; None for columns that are no dates.
+        """
         return self._with(dates=dates)
 
     def with_values(self, values: Array) -> Table:
-        """The same rows and columns with other numbers."""
+        """The same rows and columns with other numbers.
+
+        Parameters
+        ----------
+        values : array of shape (n_rows, n_columns)
+            The numbers.
+        """
         return self._with(values=values)
 
     def declared(self, texts: Collection[int], *, forget: bool = True) -> Table:
-        """The table in which some columns, by position, are texts or objects: for kernels that read cells.
+        """The table in which some columns are texts or objects, for kernels that read cells.
 
-        The cells of others are dropped, unless more columns may be declared.
+        Parameters
+        ----------
+        texts : collection of int
+            Positions of these columns.
+        forget : bool, default=True
+            Whether the cells of other columns are dropped. False where more columns may be declared later.
         """
         if self.cells is None:
             return self
@@ -599,7 +704,13 @@ class Table:
         return Table(values, self.names, tuple(levels), kept, self.dates)
 
     def like(self, values: Array) -> Table:
-        """A table of other rows with the same columns."""
+        """A table of other rows with the same columns.
+
+        Parameters
+        ----------
+        values : array of shape (n_rows, n_columns)
+            Numbers of the other rows.
+        """
         return Table.of_checked(values, self.names, self.levels, dates=self.dates)
 
     def arrays(self) -> list[Array]:
@@ -919,11 +1030,17 @@ class BlockTable(Table):
         return join_columns(parts) if parts else np.empty((self.n_rows, 0))
 
     def block(self, view: str) -> Table:
-        """The table of a view."""
+        """The table of a view.
+
+        Parameters
+        ----------
+        view : str
+            Name of the view.
+        """
         return self.blocks[check_known(view, list(self.blocks), "view")]
 
     def resolve(self, columns: ColumnsLike) -> NDArray[np.intp]:
-        """Positions of columns in the common numbering; see `Table.resolve`."""
+        """Return the positions of the selected columns in the common numbering."""
         selection = freeze_columns(columns)
         if not isinstance(selection, ViewColumns):
             return super().resolve(selection)
@@ -964,13 +1081,29 @@ class BlockTable(Table):
         return plain.with_marks(self.values, every, self.marked)
 
     def declared(self, texts: Collection[int], *, forget: bool = True) -> BlockTable:
-        """See `Table.declared`; positions are those of the common numbering."""
+        """The table in which some columns are texts or objects, for kernels that read cells.
+
+        Parameters
+        ----------
+        texts : collection of int
+            Positions of these columns in the common numbering.
+        forget : bool, default=True
+            Whether the cells of other columns are dropped. False where more columns may be declared later.
+        """
         return BlockTable(
             {v: block.declared(self.own(v, texts), forget=forget) for v, block in self.blocks.items()}
         )
 
     def own(self, view: str, columns: Collection[int]) -> list[int]:
-        """Positions in a view of those of some columns that belong to it."""
+        """Positions in a view of those of some columns that belong to it.
+
+        Parameters
+        ----------
+        view : str
+            Name of the view.
+        columns : collection of int
+            Positions in the common numbering.
+        """
         place = self.places[view]
         return [j - place.start for j in columns if place.start <= j < place.stop]
 
