@@ -228,7 +228,7 @@ class KernelStream:
         Parameters
         ----------
         kernels : array of int
-            Positions of the kernels, in rising order.
+            Positions of the kernels.
 
         Returns
         -------
@@ -250,7 +250,7 @@ class KernelStream:
         C : array of shape (n_vectors, n_samples)
             Vectors, one in each row.
         kernels : array of int
-            Positions of the kernels, in rising order.
+            Positions of the kernels.
 
         Returns
         -------
