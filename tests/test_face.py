@@ -9,6 +9,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,6 +20,7 @@ import pytest
 import kernelweave as kw
 from kernelweave import InputError
 from kernelweave._docstrings import read_docstring
+from kernelweave._forms import ShortRepr
 from kernelweave.functions import KernelFunction
 from kernelweave.gram.base import Gram
 from kernelweave.machines.loss import BoxLoss, Loss
@@ -448,6 +450,24 @@ def test_texts_of_results_and_models_are_short():
     largest, part = next(iter(kw.inspection.view_weights(model).items()))
     assert shown[2].startswith(f"{largest} {100 * part:.1f} %")
     assert eval(shown[0], {"MKLRegressor": kw.MKLRegressor, "Linear": kw.kernels.Linear}).alpha == 1.0
+
+
+def test_long_texts_in_results_are_named_but_results_in_results_are_shown():
+    @dataclass(frozen=True)
+    class Part(ShortRepr):
+        text: str
+
+    @dataclass(frozen=True)
+    class Whole(ShortRepr):
+        part: Part
+        several: list[str]
+
+    short, long = "a" * 10, "a" * 500
+    assert repr(Whole(Part(short), [short])) == f"Whole(part=Part(text='{short}'), several=['{short}'])"
+    assert repr(Whole(Part(long), [long])) == "Whole(part=Part(text=<str>), several=[<str>])"
+    # a result is shown whole, however long its parts make it
+    many = [Part("b" * 70)] * 2
+    assert repr(Whole(many[0], many)).count("b" * 70) == 3
 
 
 ESTIMATORS = (kw.MKLClassifier, kw.MKLRegressor, kw.MKLClassifierCV, kw.MKLRegressorCV, kw.SelectViews)

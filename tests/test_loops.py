@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 from scipy.special import expit
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from kernelweave import _loops
 from kernelweave._loops import numpy_core, packed_length, unpack
@@ -299,6 +300,8 @@ def test_results_do_not_depend_on_the_number_of_threads(n, rng):
 def test_blas_threads_are_given_back_inside_own_limits_but_not_beyond_those_of_the_user():
     from kernelweave import _threads
 
+    with threadpool_limits(2, "blas"), _threads.one_blas_thread_each():
+        assert {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"} == {1}
     outside = _threads._now()
     with _threads.one_blas_thread():
         assert _threads._now() == 1

@@ -55,6 +55,9 @@ def test_the_table_decides():
     assert found.spec.group == "d"  # columns that have a role keep it
     assert found.spec.learner_params == {}
     assert all(one.why for one in found.advice)
+    # settings of the path begin anew; folds around it are advised for few rows only
+    again, _ = advised(table(n=1000), nested=7)
+    assert again.spec.nested == 0
     with pytest.raises(InputError, match="question"):
         advised(table(), "nothing")
     frame = table()

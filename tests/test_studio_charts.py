@@ -213,6 +213,9 @@ def test_classes_have_one_colour_on_pages_and_on_paper(several):
         assert series["name"].startswith(name)
         assert series["lineStyle"][":color"] == f"kw('c{k + 1}')"
         assert lines[name] == COLOURS[k]
+    chance = chart["series"][-1]
+    assert chance["name"] == "chance"
+    assert chance["data"] == [[0, 0], [1, 1]]
     plt.close("all")
 
 

@@ -17,6 +17,7 @@ import stress
 from kernelweave._loops import HAS_EXTENSION, core, numpy_core
 from kernelweave.gram import FactorGram, PackedGram, as_gram
 from kernelweave.machines.loss import Sides
+from kernelweave.machines.losses import EpsilonInsensitive, Hinge, Huber, Quantile, SquaredHinge
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.svm import solve_l2svc, solve_svc, solve_svr
 from kernelweave.mkl.kernel_problem import Session
@@ -647,6 +648,24 @@ def test_features_as_kernels_where_newton_is_slow(weight_set, loss):
         # weights without a share are zero, not small
         assert (found.weights > 0).sum() <= 60 + 20
         assert found.weights[found.weights > 0].min() > 1e-10
+
+
+@pytest.mark.parametrize("weight_set", ["simplex", CappedSimplex(0.6)], ids=str)
+@pytest.mark.parametrize(
+    "loss", [Quantile(0.2), Quantile(0.9), EpsilonInsensitive(0.1), Huber(0.2), SquaredHinge(), Hinge()], ids=str
+)
+def test_the_interior_point_reaches_the_optimum_of_every_loss_by_itself(loss, weight_set, rng):
+    """The bounds of variables for residuals of either sign differ in quantile regression."""
+    X = rng.normal(size=(40, 3))
+    f = X[:, 0] + 0.3 * rng.standard_exponential(40)
+    y = np.where(f > 0, 1.0, -1.0) if loss.classifies else f
+    stack = np.stack([X @ X.T, np.exp(-0.3 * np.square(X[:, None] - X).sum(axis=2))], axis=2)
+    inside = solve(stack, y, 1.0, weight_set, loss=loss, tol=1e-7, solver="interior-point", max_iter=40)
+    assert inside.status is kw.solvers.Status.CONVERGED
+    # by Newton steps with many machines; measured: at most two
+    assert inside.n_machines <= 3
+    other = solve(stack, y, 1.0, weight_set, loss=loss, tol=1e-9, solver="newton")
+    assert inside.primal == pytest.approx(other.primal, rel=2e-7)
 
 
 @pytest.mark.slow
