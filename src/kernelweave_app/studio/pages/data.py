@@ -17,8 +17,9 @@ from kernelweave._errors import InputError
 from kernelweave.views.groups import names_in
 from kernelweave_app.runs.columns import names_of_target, read_types
 from kernelweave_app.runs.proposing import by_names
-from kernelweave_app.runs.spec import Spec, label_of
+from kernelweave_app.runs.spec import Spec, event_setting, label_of
 from kernelweave_app.runs.survival import event_of, outcome_columns
+from kernelweave_app.studio.consequences import NO_TIMES
 from kernelweave_app.studio.looking import FAR, MOST_OUTLIERS, ROLES, or_problem, role_of, with_role
 from kernelweave_app.studio.pages import charts
 from kernelweave_app.studio.pages.desk import ELSEWHERE, Desk
@@ -404,7 +405,11 @@ class ColumnList:
             types, retype = type_options(column, kind), partial(self._retype, name)
             dropdown(types, name=f"Type of {column.name}", value=kind, on_change=retype)
             role = role_of(name, self.desk.spec, data, self.page.columns)
-            offered = {key: label for key, label in ROLES.items() if key != "key" or len(data.files) > 1}
+            useless = {
+                *(() if len(data.files) > 1 else ("key",)),
+                *(() if self.desk.spec.survival else ("strata",)),
+            }
+            offered = {key: label for key, label in ROLES.items() if key not in useless}
             recast = partial(self._recast, name)
             dropdown(offered, name=f"Role of {column.name}", value=role, on_change=recast)
 
@@ -855,7 +860,7 @@ class DataPage:
     async def _predict(self, what: str) -> None:
         """Predict something else: one column, several, or the time until an event."""
         self.what = what
-        spec, settings = self.desk.spec, {"time": "", "event": "", "ties": "breslow"}
+        spec, settings = self.desk.spec, dict(NO_TIMES)
         if what == "survival":
             settings |= {"target": "", "task": "auto", **await offload(self.desk.times)}
         elif what == "one":
@@ -945,6 +950,10 @@ class DataPage:
             options, event, "Event", lambda one: choose("event", one.value), clearable=True,
             hint="Whether the event was seen then: 1 and 0, yes and no, dead and alive",
         )  # fmt: skip
+        pick_column(
+            options, spec.strata, "Strata", partial(self._set_role, "strata"), clearable=True,
+            hint="Groups of rows, such as hospitals, with a baseline hazard of their own",
+        )  # fmt: skip
         if isinstance(found, str):
             note(found, "bad")
         elif isinstance(found, Times):
@@ -953,7 +962,7 @@ class DataPage:
                     list(found.values),
                     found.events,
                     "Values that are the event",
-                    lambda one: self.form.set(event="=".join(filter(None, (event, ",".join(one.value))))),
+                    lambda one: self.form.set(event=event_setting(event, one.value)),
                     multiple=True,
                 )
             if not found.problem:

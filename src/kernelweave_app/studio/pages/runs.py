@@ -22,6 +22,7 @@ from kernelweave_app.runs.lineage import Lineage
 from kernelweave_app.studio.looking import shorten
 from kernelweave_app.studio.pages.charts import figure, live_chart
 from kernelweave_app.studio.pages.frame import page
+from kernelweave_app.studio.pages.naming import score_name
 from kernelweave_app.studio.pages.pieces import (
     card,
     confirm,
@@ -632,7 +633,7 @@ class OneRun:
         if run.metrics:
             with stack("kw-stats"):
                 for metric in run.metrics:
-                    stat(score(metric), metric.name)
+                    stat(score(metric), score_name(metric.name, [run]))
         if run.summary is not None:
             found = run.summary
             active = plural(found.n_active, "has", "have")
@@ -819,7 +820,7 @@ class Board:
     def offer(self) -> None:
         """Offer what the runs of now have."""
         found: dict[str, dict[str, str]] = {
-            "score": {name: name for name in scores_of(self.runs)},
+            "score": {name: score_name(name, self.runs) for name in scores_of(self.runs)},
             "method": {name: name for name in sorted({run.method for run in self.runs})},
             "table": {name: name for name in sorted({table_of(run, self.tables) for run in self.runs})},
             "state": {run.state: STATES[run.state][0] for run in self.runs},
@@ -915,7 +916,7 @@ class Board:
         if mine:
             head.props["aria-sort"] = "descending" if self.wanted.backwards else "ascending"
         arrow = ("↓" if self.wanted.backwards else "↑") if mine else ""
-        label = self.wanted.score or label if name == "score" else label
+        label = score_name(self.wanted.score, self.runs) or label if name == "score" else label
         with head:
             button = ui.element("button").classes("kw-sort").props("type=button")
             with button:
@@ -930,7 +931,7 @@ class Board:
             with ui.element("td").classes("name"):
                 self.name(run)
             metric = next((m for m in run.metrics if m.name == self.wanted.score), None)
-            self.cell(self.wanted.score or "score", score(metric), "num strong")
+            self.cell(score_name(self.wanted.score, self.runs) or "score", score(metric), "num strong")
             self.cell("learner", run.method)
             self.cell("table", f"{table_of(run, self.tables)}: {run.request.spec.predicted}")
             seconds = seconds_of(run)

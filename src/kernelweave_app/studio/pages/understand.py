@@ -31,7 +31,7 @@ from kernelweave_app.studio.catalogue import PROSTATE
 from kernelweave_app.studio.jobs import FIGURES, GOING, OF_EVIDENCE
 from kernelweave_app.studio.pages import charts
 from kernelweave_app.studio.pages.charts import STABILITY, stability
-from kernelweave_app.studio.pages.naming import plain_names
+from kernelweave_app.studio.pages.naming import plain_names, score_name
 from kernelweave_app.studio.pages.pieces import (
     bar,
     big_table,
@@ -766,7 +766,7 @@ class UnderstandPage(RunPage):
                 if found:
                     with stack("kw-stats"):
                         for metric in found:
-                            stat(score(metric), metric.name)
+                            stat(score(metric), score_name(metric.name, [run]))
             if any(metric.low is not None for metric in run.metrics):
                 hint("In brackets 95 % intervals, over the rows.")
             with stack("kw-stats"):
