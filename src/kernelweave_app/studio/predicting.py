@@ -251,12 +251,7 @@ def assign(model: Any, catalogue: Catalogue, data: Data, key: str) -> Data:
             )
             raise InputError(f"{name} does not fit this model, which needs {n}. Choose another file.")
     several = len(parts["tables"]) > 1 or bool(parts["kernels"])
-    return Data(
-        tables=parts["tables"],
-        kernels=parts["kernels"],
-        sparse=parts["sparse"],
-        key=key if several else "",
-    )
+    return Data.model_validate({**parts, "key": key if several else ""})
 
 
 def _without_prediction(model: Any, X: Any, spec: Spec) -> NDArray[np.bool_]:

@@ -655,10 +655,9 @@ def pick_column(
     names: Sequence[str],
     value: Any,
     label: str,
-    on_change: Callable[[Any], Any],
+    take: Callable[[Any], object],
     *,
-    multiple: bool = False,
-    clearable: bool = False,
+    clearable: bool = True,
     hint: str = "",
 ) -> Any:
     """A list of columns; a long one is searched here, so that the browser is not sent all of it.
@@ -667,19 +666,20 @@ def pick_column(
     ----------
     names : sequence of str
     value : str, list of str or None
-        Chosen; what is not among the names is left out.
+        Chosen; a list where several can be. What is not among the names is left out.
     label : str
-    on_change : callable
-    multiple, clearable : bool, default=False
+    take : callable
+        Is given what is chosen: a name, empty for none, or a list of names. May be a coroutine function.
+    clearable : bool, default=True
     hint : str, default=""
 
     Returns
     -------
     Select
     """
-    known = set(names)
+    known, multiple = set(names), isinstance(value, list)
     if multiple:
-        value = [name for name in value or [] if name in known]
+        value = [name for name in value if name in known]
     elif value not in known:
         value = None
     long = len(names) > MOST_OPTIONS
@@ -697,7 +697,7 @@ def pick_column(
         label=label,
         multiple=multiple,
         with_input=len(names) > 12,
-        on_change=on_change,
+        on_change=lambda event: take(event.value or ([] if multiple else "")),
     )
     if long:
         count = f"{plural(len(names), 'column')}: type a part of the name"

@@ -255,7 +255,7 @@ class RunPage(ABC):
         """Draw what is below the heading."""
 
 
-class TargetsCard:
+def targets_card(columns: Sequence[str], rows: Sequence[Sequence[object]], targets: Sequence[str]) -> None:
     """Several targets of one row, a row of the table for each.
 
     Parameters
@@ -266,28 +266,19 @@ class TargetsCard:
     targets : sequence of str
     """
 
-    def __init__(
-        self, columns: Sequence[str], rows: Sequence[Sequence[object]], targets: Sequence[str]
-    ) -> None:
-        self.columns, self.rows, self.targets = list(columns), rows, targets
-
-    def build(self) -> None:
-        """Draw the card."""
-        with card("Targets of one row") as aside:
-            with aside:
-                pick_row([row[0] for row in self.rows], self.one.refresh)
-            self.one(0)
-
-    @ui.refreshable_method
-    def one(self, place: int | None) -> None:
-        """The targets of one row."""
-        cells = dict(zip(self.columns, self.rows[place or 0], strict=True))
+    @ui.refreshable
+    def one(place: int | None) -> None:
+        cells = dict(zip(columns, rows[place or 0], strict=True))
         parts = ("prediction", "low", "high", "probability", "truth")
-        kinds = [part for part in parts if f"{part} {self.targets[0]}" in cells]
-        rows = [[name, *(round_off(cells[f"{kind} {name}"]) for kind in kinds)] for name in self.targets]
+        heads = ["target", *(part for part in parts if f"{part} {targets[0]}" in cells)]
+        shown = [[name, *(round_off(cells[f"{kind} {name}"]) for kind in heads[1:])] for name in targets]
         with stack("kw-scroll kw-targets").props("tabindex=0").style("max-height: 30rem"):
-            heads = ["target", *kinds]
-            simple_table(heads, rows, numbers=range(1, len(heads)), label="Targets of one row")
+            simple_table(heads, shown, numbers=range(1, len(heads)), label="Targets of one row")
+
+    with card("Targets of one row") as aside:
+        with aside:
+            pick_row([row[0] for row in rows], one.refresh)
+        one(0)
 
 
 def round_off(value: object) -> object:

@@ -59,7 +59,7 @@ from kernelweave_app.studio.pages.pieces import (
     text,
     word_button,
 )
-from kernelweave_app.studio.pages.runs import RunPage, TargetsCard, round_off
+from kernelweave_app.studio.pages.runs import RunPage, round_off, targets_card
 from kernelweave_app.studio.pages.story import announced, show_story
 from kernelweave_app.studio.schema import (
     Evidence,
@@ -902,7 +902,7 @@ class UnderstandPage(RunPage):
         cut_off = f"The first {len(held.rows):,} of {plural(held.n_rows, 'row')}".replace(",", "\u202f")
         if held.targets:
             # a column for every target and number would be wider than any page
-            TargetsCard(held.columns, held.rows, held.targets).build()
+            targets_card(held.columns, held.rows, held.targets)
             hint("The file of predictions, on the page Use, has all rows and targets.")
             return
         if results.task == SURVIVAL:

@@ -30,7 +30,7 @@ from kernelweave_app.studio.pages.pieces import (
     thumb,
     verbatim,
 )
-from kernelweave_app.studio.pages.runs import RunPage, TargetsCard, round_off
+from kernelweave_app.studio.pages.runs import RunPage, round_off, targets_card
 from kernelweave_app.studio.schema import Artifact, Data, Predicted, Run, TableRef
 from kernelweave_app.studio.store import FILES
 
@@ -149,7 +149,7 @@ class UsePage(RunPage):
             if not found.scores and not found.apart:
                 hint("The table has no known target, so there is no score.")
             if found.targets:
-                TargetsCard(found.columns, found.rows, found.targets).build()
+                targets_card(found.columns, found.rows, found.targets)
             big_table(
                 found.columns, [[round_off(v) for v in row] for row in found.rows], label="New predictions"
             )
