@@ -17,6 +17,7 @@ from starlette.concurrency import run_in_threadpool as offload
 from kernelweave._drawing import score_text
 from kernelweave._errors import InputError
 from kernelweave._types import Tree
+from kernelweave.inspection.registry import Table
 from kernelweave_app.reports.printing import DOUBLE, SINGLE
 from kernelweave_app.runs.formats import upload_suffixes
 from kernelweave_app.runs.spec import in_words_of
@@ -200,6 +201,11 @@ def simple_table(
                             found.classes(
                                 f"{'miss' if value is None else ''} {'num' if j in numbers else ''}"
                             )
+
+
+def finding_table(table: Table) -> None:
+    """A table of a finding, whose first column has no numbers."""
+    simple_table(table.heads, table.shown(), numbers=range(1, len(table.heads)), label=table.title)
 
 
 #: A heading that sorts: a button, for the keyboard, within the cell that hears its clicks. Constants alone.

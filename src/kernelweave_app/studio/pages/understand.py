@@ -38,6 +38,7 @@ from kernelweave_app.studio.pages.pieces import (
     card,
     counted,
     dropdown,
+    finding_table,
     guarded,
     hint,
     link,
@@ -403,8 +404,7 @@ class EvidenceCard:
                         text(one.text, "p")
                     with ui.expansion("As a table").props("dense"):
                         for table in found.tables:
-                            numbers = range(1, len(table.heads))
-                            simple_table(table.heads, table.shown(), numbers=numbers, label=table.title)
+                            finding_table(table)
 
     @ui.refreshable_method
     def paper(self) -> None:
@@ -420,7 +420,7 @@ class EvidenceCard:
             return
         (table,) = Finding.from_json(tree).tables
         with card(table.title, table.note):
-            simple_table(table.heads, table.shown(), numbers=range(1, len(table.heads)), label=table.title)
+            finding_table(table)
 
 
 #: Kernels listed at the cursor.

@@ -35,13 +35,6 @@ from kernelweave_app.studio.schema import Artifact, Data, Predicted, Run, TableR
 from kernelweave_app.studio.store import FILES
 
 
-def pick_files(label: str, refs: list[TableRef], *, several: bool) -> ui.select:
-    """A list of files."""
-    options, props = {ref.id: ref.name for ref in refs}, "use-chips" if several else ""
-    found: ui.select = dropdown(options, props=props, label=label, multiple=several, with_input=True)
-    return found.style("width: 100%")
-
-
 def address(run_id: str, name: str, *, show: bool = False) -> str:
     """The address of a file of a run."""
     return f"/api/runs/{run_id}/files/{quote(name)}{'?show=true' if show else ''}"
@@ -82,7 +75,9 @@ class UsePage(RunPage):
         with card("Predict", "Choose a table with the columns of the model."):
             several = len(data.files) > 1
             label = "Files of the new rows" if several else "Table"
-            pick = pick_files(label, tables, several=several)
+            options, props = {ref.id: ref.name for ref in tables}, "use-chips" if several else ""
+            pick = dropdown(options, props=props, label=label, multiple=several, with_input=True)
+            pick.style("width: 100%")
             if several:
                 hint("In any order: tables, kernels and sparse views are told by their contents.")
 
