@@ -705,6 +705,7 @@ def check_understand(ledger, page, found, truth, plain):
             ledger.score(place, name, value, truth.nested[head])
         elif "the score that chose" in name:
             ledger.number(place, name, value, truth.chosen[1])
+            ledger.same(place, name, name, named_choice(truth.chosen[0], [truth]))
         elif simplest and name in simplest["values"]:
             own = truth.values_of("simplest", name, None)
             ledger.score(place, name, f"{value} {note}", own)
@@ -882,6 +883,47 @@ def _check_chart(ledger, name, options, found, truth, label):
         ledger.note(place, "a chart without a rule", name, "")
 
 
+def named_choice(score, truths):
+    """What the score that chose is called, in the words of the report."""
+    parameters = sorted({truth.parameter[0] for truth in truths}, key=str.lower)
+    return f"{score}, the score that chose {' or '.join(parameters)}, not an estimate for new rows"
+
+
+SIZES = {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9}
+
+
+def check_use(ledger, page, truth, every, names, folder):
+    """The page Use after the table of the run was predicted; `every` has all its rows, `folder` is that of the run."""
+    from kernelweave_app.studio.store import FILES
+
+    place, fitted = "use", type(every)(truth, truth.train).held
+    heads, rows = page["tables"]["New predictions"]
+    frame = pd.DataFrame(rows, columns=heads)
+    check_predictions(ledger, place, frame, every, names)
+    for value, name, _ in page["stats"]:
+        if name in ("row", "rows"):
+            ledger.number(place, name, value, len(names))
+        else:
+            ledger.number(place, name, value, truth.held[name][0])
+    heads, rows = page["tables"].get("Scores", ([], []))
+    for name, *cells in rows:
+        for head, cell in zip(heads[1:], cells, strict=True):
+            if "in the fit" in head:
+                ledger.number(place, f"{name}, {head}", cell, fitted[name][0])
+            elif "other row" in head:
+                ledger.score(place, f"{name}, {head}", cell, truth.held[name])
+    for head in heads[1:]:
+        rows_of = truth.train if "in the fit" in head else truth.test
+        ledger.number(place, head, head.partition(" ")[0], len(rows_of))
+    for text in page["texts"]:
+        if counted := re.fullmatch(r"(\d+) rows? ha\w+ a remark in the column mind: .*", text):
+            ledger.number(place, text, counted[1], (frame["mind"] != "").sum())
+        for name, (_, title, about) in FILES.items():
+            if title and (written := re.fullmatch(rf"{re.escape(about)} ([\d.]+ )(\w+)", text)):
+                size = (folder / name).stat().st_size / SIZES[written[2]]
+                ledger.number(place, f"size of {name}", written[1], size)
+
+
 def check_compare(ledger, page, runs, truths):
     """The page Compare of two runs."""
     place = "compare"
@@ -895,6 +937,7 @@ def check_compare(ledger, page, runs, truths):
                     ledger.score(place, name, cell, own[head])
             elif "the score that chose" in name:
                 ledger.number(place, name, cell, truth.chosen[1])
+                ledger.same(place, name, name, named_choice(truth.chosen[0], truths))
             elif name.startswith("kernels"):
                 ledger.number(place, name, cell, len(truth.kernels))
     for row in page["tables"].get("Paired tests of runs", ([], []))[1]:

@@ -266,7 +266,7 @@ def test_rows_without_a_time_are_left_out_where_that_is_asked_for(tmp_path, caps
     text = capsys.readouterr().out
     kept = table.dropna()
     y = np.column_stack([kept["status"] == "dead", kept["days"]])
-    assert "Left out 2 rows with missing values." in text
+    assert "Left out 2 rows with missing values or negative times." in text
     assert said(y) in text
     assert kw.load(tmp_path / "run" / "model.skops").C_ == 0.1
     assert "rows were held out" not in text  # those out of fold played no part

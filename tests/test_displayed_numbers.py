@@ -16,6 +16,8 @@ pytest.importorskip("fastapi")
 pytest.importorskip("nicegui")
 pytest.importorskip("psutil")
 
+from nicegui import ui
+
 from displayed import (
     FURTHER,
     KINDS,
@@ -28,6 +30,7 @@ from displayed import (
     check_report,
     check_terminal,
     check_understand,
+    check_use,
     snapshot,
 )
 from kernelweave_app.cli import main
@@ -36,7 +39,7 @@ from kernelweave_app.studio.pages.understand import plainly
 from kernelweave_app.studio.schema import Data, RunRequest
 from kernelweave_app.studio.service import Studio
 from studio_server import evidence_here, needs_core, run_here
-from studio_user import visiting
+from studio_user import named, until, visiting
 
 pytestmark = [pytest.mark.full, needs_core, pytest.mark.usefixtures("undrawn")]
 
@@ -136,6 +139,13 @@ def in_the_studio(ledger, kind, folder, files, spec, truth):
         ):
             await user.open(address)
             pages[name] = snapshot(user)
+        await user.open(f"/use?run={ids[0]}")
+        label = "Files of the new rows" if rest else "Table"
+        [pick] = await until(lambda: [one for one in user.find(ui.select).elements if one.label == label])
+        pick.set_value([file_id(name) for name in files] if rest else first)
+        user.find(kind=ui.button, content="Predict").click()
+        await until(lambda: named(user, "New predictions", ui.table), 60)
+        pages["use"] = snapshot(user)
 
     visiting(studio, visit)
     found = json.loads((studio.places.run(ids[0]) / "evidence.json").read_text())
@@ -147,6 +157,8 @@ def in_the_studio(ledger, kind, folder, files, spec, truth):
     frame = pd.DataFrame(made.rows, columns=made.columns)
     every = Everything(truth)
     check_predictions(ledger, "predict", frame, every, every.names.iloc[: len(frame)])
+    folder = studio.places.run(ids[0])
+    check_use(ledger, pages["use"], truth, every, every.names, folder)
     studio.store.close()
 
 
@@ -180,7 +192,7 @@ def test_displayed_numbers_are_those_computed_again(kind, tmp_path, data_dir):
     ledger = compare(kind, 0, tmp_path, data_dir)
     assert not ledger.problems, "\n".join(ledger.problems[:20])
     places = ["json", "terminal", "report", "file", "new"]
-    places += [] if kind in ON_THE_COMMAND_LINE else ["understand", "compare", "predict"]
+    places += [] if kind in ON_THE_COMMAND_LINE else ["understand", "compare", "predict", "use"]
     assert min(ledger.counts[place] for place in places) > 5
 
 

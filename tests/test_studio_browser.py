@@ -180,7 +180,7 @@ def test_the_journey_on_breast_cancer(visit, tmp_path):
     same_model(tmp_path)
     here.open("/compare")
     expect(page.get_by_role("region", name="Scores", exact=True)).to_contain_text(
-        "the score that chose alpha or C, not an estimate for new rows"
+        "the score that chose C, not an estimate for new rows"
     )
 
 

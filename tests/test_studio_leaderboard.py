@@ -11,9 +11,11 @@ pytest.importorskip("fastapi")
 pytest.importorskip("psutil")
 
 from kernelweave._errors import InputError
+from kernelweave.estimators.choosing import not_an_estimate
 from kernelweave_app.runs.lineage import Lineage, Source
+from kernelweave_app.studio.pages.naming import score_name
 from kernelweave_app.studio.pages.runs import Wanted, scores_of, select
-from kernelweave_app.studio.schema import Artifact, Marks, Metric
+from kernelweave_app.studio.schema import EITHER, Artifact, Marks, Metric
 from kernelweave_app.studio.service import Studio
 
 SUMMARY = {
@@ -44,6 +46,20 @@ def studio(tmp_path):
     studio = Studio(tmp_path)
     yield studio
     studio.store.close()
+
+
+def test_what_chose_is_called_as_in_the_report(studio):
+    name = f"accuracy, {not_an_estimate(EITHER)}"
+    for number, state in enumerate(("done", "done", "failed")):
+        put(studio, number, state=state)
+    studio.store._change(
+        "UPDATE run SET summary = replace(summary, 'C = 1', 'alpha = 1') WHERE name = 'run 1'"
+    )
+    failed, by_alpha, by_cost = studio.runs()
+    assert score_name(name, [by_cost]) == f"accuracy, {not_an_estimate('C')}"
+    assert score_name(name, [by_alpha, failed]) == f"accuracy, {not_an_estimate('alpha')}"
+    assert score_name(name, [by_cost, by_alpha]) == name == score_name(name, [failed])
+    assert score_name(ACCURACY, [by_cost]) == ACCURACY
 
 
 def test_runs_are_found_sorted_and_filtered(studio):

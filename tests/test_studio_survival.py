@@ -21,15 +21,17 @@ from playwright.sync_api import expect
 import kernelweave as kw
 from kernelweave import inspection
 from kernelweave.inspection.held_times import compare_risks, concordance_of_rows
-from kernelweave_app.runs.spec import Spec
+from kernelweave_app.runs.spec import Spec, event_setting
 from kernelweave_app.runs.survival import obvious_times
+from kernelweave_app.studio.catalogue import file_id
 from kernelweave_app.studio.looking import role_of, target_kernel, with_role
+from kernelweave_app.studio.pages.desk import Desk
 from kernelweave_app.studio.pages.story import sources_of, verdict
 from kernelweave_app.studio.schema import Data, RunRequest
 from kernelweave_app.studio.service import Studio
 from studio_server import needs_core, run_here
 from studio_visit import chromium, clear_tables, needs_chromium, session, studio, visit
-from test_cli_survival import patients
+from test_cli_survival import patients, patients_of_hospitals
 
 __all__ = ["chromium", "session", "studio", "visit"]  # fixtures
 
@@ -102,8 +104,10 @@ def test_a_column_has_one_role_of_a_survival():
     assert with_role("x", "time", Spec(target="y")) == {"time": "x", "task": "auto", "target": ""}
     assert with_role("status", "time", spec) == {"event": "", "time": "status", "task": "auto", "target": ""}
     assert with_role("days", "feature", spec) == {"time": ""}
-    changed = {"target": "x", "task": "auto", "time": "", "event": "", "ties": "breslow"}
+    changed = {"target": "x", "task": "auto", "time": "", "event": "", "strata": "", "ties": "breslow"}
     assert with_role("x", "target", spec) == changed
+    assert role_of("x", Spec(time="days", event="status", strata="x"), data) == "strata"
+    assert with_role("x", "feature", Spec(time="days", event="status", strata="x")) == {"strata": ""}
     several = Spec(target="a,b, c")
     columns = ["a", "b, c", "d"]
     assert role_of("b, c", several, data, columns) == "target"
@@ -133,6 +137,82 @@ def test_every_fault_of_times_is_said_and_most_are_mended_by_their_button(desk):
     mended = desk.times(data, Spec(**SURVIVAL, **mend.settings))
     assert (mended.n_unread, mended.n_missing) == (0, 2)
     assert told(desk, data, **SURVIVAL)["target missing"].settings == {"missing": "drop"}
+
+
+def test_rows_with_negative_times_are_left_out_by_a_button(desk):
+    table = patients()
+    table.loc[[1, 4], "days"] *= -1
+    data = desk.put(table, "negative.csv")
+    mend = told(desk, data, **SURVIVAL)["time"]
+    assert mend.text.startswith("2 rows have a negative time")
+    assert (mend.kind, mend.settings) == ("warn", {"missing": "drop"})
+    with pytest.raises(kw.InputError, match=r"negative values, in rows 1 .*, 4 .* with `missing` drop"):
+        desk.check(data, Spec(**SURVIVAL))
+    after = Spec(**SURVIVAL, **FAST, Cs="0.3,", **mend.settings)
+    found = desk.check(data, after)
+    assert (found.n_dropped, found.n_training + found.n_held) == (2, 108)
+    assert told(desk, data, **SURVIVAL, **mend.settings)["time"].kind == ""
+    # the script of the run leaves out the same rows
+    folder = desk.places.run(run_here(desk, RunRequest(data=data, spec=after)))
+    space = {}
+    exec((folder / "script.py").read_text("utf8"), space)
+    held = pd.read_csv(folder / "predictions.csv")
+    assert len(space["y"]) == 108
+    assert not {1, 4} & {*held["row"]}
+    assert space["model"].predict(space["X"].iloc[space["test"]]) == pytest.approx(held["risk"].to_numpy())
+
+
+def test_values_of_events_may_hold_commas(desk):
+    table = patients()
+    causes = np.where(table["status"] == "dead", "stroke, fatal", "alive").astype(object)
+    causes[:3] = 'the "other", unknown'
+    data = desk.put(table.assign(status=causes), "causes.csv")
+    setting = event_setting("status", ["stroke, fatal", 'the "other", unknown'])
+    found = desk.times(data, Spec(time="days", event=setting))
+    assert sorted(found.events) == ["stroke, fatal", 'the "other", unknown']
+    spec = Spec(time="days", event='status="stroke, fatal"')
+    assert desk.times(data, spec).n_events == (causes == "stroke, fatal").sum()
+    assert spec.predicted == "days until status is stroke, fatal"
+    assert Spec(time="days", event="status=2,3").predicted == "days until status is 2 or 3"
+    # other tables keep them
+    draft = Desk(desk)
+    draft.set_tables(data.tables)
+    draft.set(time="days", event=setting, target="")
+    table.assign(status=causes).to_csv(desk.places.files / "again.csv", index=False)
+    draft.set_tables([file_id("again.csv")], instead={data.tables[0]: file_id("again.csv")})
+    assert draft.spec.event == setting
+
+
+def test_strata_are_those_of_python(desk):
+    table = patients_of_hospitals()
+    data = desk.put(table, "hospitals.csv")
+    spec = Spec(**SURVIVAL, strata="hospital", **FAST, Cs="0.3,")
+    assert "3 strata" in desk.check(data, spec).reason
+    assert not [one for one in desk.consequences(data, spec) if one.kind == "warn"]
+    assert desk.alignments(data, spec).names
+    assert desk.kernels(data, spec).kernels
+    runs = [
+        run_here(desk, RunRequest(data=data, spec=one))
+        for one in (spec, spec.model_copy(update={"Cs": "10,"}))
+    ]
+    model = kw.load(desk.places.run(runs[0]) / "model.skops")
+    assert model.strata_.tolist() == ["1", "2", "3"]
+    assert "hospital" not in model.feature_names_in_
+    found = desk.predict(runs[0], data, [100.0])
+    frame = pd.DataFrame(found.rows, columns=found.columns)
+    own = model.predict_survival_function(
+        table[model.feature_names_in_], [100.0], strata=table["hospital"].astype(str).to_numpy()
+    )
+    assert frame["survival at 100"].to_numpy() == pytest.approx(own[:, 0], abs=1e-7)
+    assert found.apart.n_fitted == 96
+    # pairs of rows are those of one hospital
+    [test] = desk.compare(runs).tests
+    shown = [
+        next(m.value for m in desk.run(run).metrics if m.name == "concordance, held out") for run in runs
+    ]
+    assert test.difference == pytest.approx(shown[0] - shown[1])
+    with pytest.raises(kw.InputError, match="strata"):
+        desk.predict(runs[0], desk.put(table.drop(columns="hospital"), "none.csv"))
 
 
 def test_events_of_other_values_are_named_by_a_button(desk):

@@ -102,9 +102,19 @@ def concordance_of_rows(
     return RowScore(value, len(time) * (right - value * pairs) / (total or 1.0), "fraction")
 
 
-def compare_risks(time: Array, event: NDArray[np.bool_], first: Array, second: Array) -> PairedTest:
-    """Whether two models have the same concordance on the same rows, by what each row has in the difference."""
-    one, other = (concordance_of_rows(time, event, risk) for risk in (first, second))
+def compare_risks(
+    time: Array,
+    event: NDArray[np.bool_],
+    first: Array,
+    second: Array,
+    strata: Labels | None = None,
+) -> PairedTest:
+    """Whether two models have the same concordance on the same rows, by what each row has in the difference.
+
+    With `strata` pairs of rows are those of one stratum.
+    """
+    parts = None if strata is None else np.unique(strata, return_inverse=True)[1]
+    one, other = (concordance_of_rows(time, event, risk, parts) for risk in (first, second))
     gain = RowScore(one.value - other.value, one.influence - other.influence, "difference")
     found, why = delta_interval(gain, LEVEL), "both models predict risks of the same held-out rows"
     # where no row differs the interval has no ends

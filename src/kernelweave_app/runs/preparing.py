@@ -28,7 +28,14 @@ from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.proposing import by_names, propose_views
 from kernelweave_app.runs.row_names import column_of_names, find_row_names, left_out
 from kernelweave_app.runs.spec import SURVIVAL, Spec, plain_kernels
-from kernelweave_app.runs.survival import events_of, need_targets, outcome_columns, read_times, said
+from kernelweave_app.runs.survival import (
+    events_of,
+    need_targets,
+    outcome_columns,
+    read_times,
+    said,
+    without_negative,
+)
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -144,7 +151,8 @@ class Prepared:
         lost = {view: len(keys) for view, keys in data.missing.items() if keys}
         found = [f"Table {view} does not have {n} rows of other tables; {then}." for view, n in lost.items()]
         if self.n_dropped:
-            found.append(f"Left out {self.n_dropped} rows with missing values.")
+            negative = " or negative times" if self.task == SURVIVAL else ""
+            found.append(f"Left out {self.n_dropped} rows with missing values{negative}.")
         why = "" if self.reason == "as asked" else f", because {self.reason}"
         found.append(f"Task: {self.said}{why}.")
         for name, why in self.identifiers.items():
@@ -166,6 +174,7 @@ def prepare(data: Joined, spec: Spec) -> Prepared:
     """Separate the target, weights and groups from a table and detect the task."""
     table = with_types(data.table, spec.types)
     targets = need_targets(table, spec)
+    table = without_negative(table, spec)
     # names of rows say nothing about other rows
     leave = {*targets, data.names, *(one.column for one in data.grams.values())}
     for name, what in (

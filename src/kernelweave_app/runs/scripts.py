@@ -30,7 +30,7 @@ from kernelweave_app.runs.preparing import (
 from kernelweave_app.runs.reading import Run
 from kernelweave_app.runs.settings import learner_of
 from kernelweave_app.runs.spec import SURVIVAL, Spec
-from kernelweave_app.runs.survival import need_targets, time_lines
+from kernelweave_app.runs.survival import need_targets, time_lines, without_negative
 
 #: First line of a script.
 AGAIN = "this script makes the same model again."
@@ -116,6 +116,8 @@ def _row_lines(run: Run) -> list[str]:
         lines.append(f"table = table[~table[{spec.key!r}].isin({sorted(lacking_keys(data, needed))!r})]")
         lines.append(f"table = table.dropna(subset={columns!r}, how='all').astype({kinds!r})")
     others = other_columns(spec, targets)
+    if without_negative(typed := with_types(data.table, spec.types), spec) is not typed:
+        lines.append(f"table[{spec.time!r}] = table[{spec.time!r}].mask(table[{spec.time!r}] < 0)")
     if spec.missing == "drop" and (spec.missing_views == "error" or len(prepared.views) < 2):
         lines.append(f"table = table.dropna(subset={[*columns, *others]!r})")
     elif spec.missing == "drop":
@@ -125,7 +127,7 @@ def _row_lines(run: Run) -> list[str]:
             "    missing.loc[missing[view].all(axis=1), view] = False  # rows without the view stay",
             f"table = table[~(missing.any(axis=1) | table[{others!r}].isna().any(axis=1))]",
         ]
-    read = with_types(data.table, spec.types).loc[prepared.frame.index]
+    read = typed.loc[prepared.frame.index]
     lines += date_lines(read, columns)
     if prepared.task == SURVIVAL:
         lines += time_lines(spec, read)

@@ -15,12 +15,14 @@ user's cache, and makes it again when a file of the package has changed.
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
@@ -189,9 +191,11 @@ class Spec(BaseModel):
         targets are labels (classification) or numbers (regression).
     time
         Survival, in place of a target: column of times, until the event or until the row was last seen without one.
+        Negative times are refused; where rows with missing cells are left out, those rows are too.
     event
         Survival: column that says whether the event was seen at the time: 1 and 0, true and false, yes and no, or
-        dead and alive; of other values name that of an event, such as "status=2".
+        dead and alive; of other values name that of an event, such as "status=2", or several with commas
+        between them. A value with a comma stands in double quotes.
     strata
         Survival: column of groups of rows, such as hospitals, with a baseline hazard of their own. Rows are compared
         within them, and predictions of survival need the column too.
@@ -431,7 +435,9 @@ class Spec(BaseModel):
     def predicted(self) -> str:
         """What is predicted, in words."""
         if self.survival:
-            return f"{self.time} until {self.event}" if self.time and self.event else ""
+            event, values = divided_event(self.event)
+            said = f"{event} is {' or '.join(values)}" if values else event
+            return f"{self.time} until {said}" if self.time and event else ""
         return self.target
 
     def with_params(self, **values: Any) -> Spec:
@@ -441,6 +447,26 @@ class Spec(BaseModel):
     def differs(self, name: str) -> bool:
         """Whether a setting has another value than its default."""
         return bool(getattr(self, name) != type(self).model_fields[name].default)
+
+
+def divided_event(event: str) -> tuple[str, list[str]]:
+    """The column in the setting `event`, and the values of it that are events.
+
+    Examples
+    --------
+    >>> divided_event('cause=stroke,"cancer, other"')
+    ('cause', ['stroke', 'cancer, other'])
+    """
+    column, _, values = (part.strip() for part in event.partition("="))
+    rows = csv.reader(io.StringIO(values, newline=""), skipinitialspace=True)
+    return column, [value.strip() for row in rows for value in row if value.strip()]
+
+
+def event_setting(column: str, values: Iterable[str]) -> str:
+    """The setting `event` of a column and values of it that are events, which `divided_event` reads."""
+    written = io.StringIO()
+    csv.writer(written, lineterminator="").writerow(values)
+    return "=".join(filter(None, (column, written.getvalue())))
 
 
 def _refused(error: InputError) -> PydanticCustomError:

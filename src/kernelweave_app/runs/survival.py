@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from kernelweave._errors import InputError
 from kernelweave._forms import numbered
 from kernelweave._types import DataFrame, Series
-from kernelweave.views.groups import names_in
 from kernelweave_app.runs.columns import NO, YES, names_of_target, need_column, need_target
 from kernelweave_app.runs.division import counts_of, texts_of
-from kernelweave_app.runs.spec import Spec
+from kernelweave_app.runs.spec import Spec, divided_event, event_setting
 
 #: Words for rows with an event and for censored ones, beside those of labels.
 EVENT = (*YES, "t", "y", "event", "dead", "died", "death", "deceased")
@@ -59,8 +58,7 @@ def event_of(spec: Spec, columns: Sequence[str]) -> tuple[str, list[str]]:
     """The column of the event, and values of it that are events (none: by their words)."""
     if spec.event in columns:
         return spec.event, []
-    event, _, values = (part.strip() for part in spec.event.partition("="))
-    return event, names_in(values)
+    return divided_event(spec.event)
 
 
 def outcome_columns(spec: Spec, columns: Sequence[str]) -> list[str]:
@@ -107,7 +105,7 @@ def obvious_times(table: DataFrame) -> dict[str, str]:
                 if len(set(marked)) == 2:
                     # of a column that says which rows are censored, the value of the others
                     other = texts_of(column)[~marked].iloc[0]
-                    events.append(f"{name}={other}" if is_reversed(name) else name)
+                    events.append(event_setting(name, [other] if is_reversed(name) else []))
         elif (
             _TIMES.fullmatch(name)
             and pd.api.types.is_numeric_dtype(table[name])
@@ -169,10 +167,10 @@ def read_events(column: Series, values: Sequence[str] = ()) -> NDArray[np.bool_]
             )
         return texts.isin(wanted).to_numpy()
     if not counts.keys() <= {*EVENT, *CENSORED}:
-        last = max(counts)
+        named = event_setting(str(name), [max(counts)])
         raise InputError(
             f"Column {name!r} does not say which rows have the event: expected 0 and 1, true and false, yes and no, or "
-            f"dead and alive, got {listed}. Name the value of an event, such as `event` '{name}={last}'."
+            f"dead and alive, got {listed}. Name the value of an event, such as `event` '{named}'."
         )
     return texts.isin(EVENT).to_numpy()
 
@@ -222,7 +220,7 @@ def read_times(table: DataFrame, spec: Spec) -> NDArray[Any]:
     _refuse(table, wrong, f"Column {time!r} of the time must hold numbers", time)
     _refuse(table, table[time].isna().to_numpy(), f"Column {time!r} of the time has missing values")
     _refuse(table, table[event].isna().to_numpy(), f"Column {event!r} of the event has missing values")
-    _refuse(table, numbers < 0.0, f"Column {time!r} of the time has negative values", time)
+    _refuse(table, numbers < 0.0, f"Column {time!r} of the time has negative values", time, left_out=True)
     seen = read_events(table[event], values)
     if not seen.any():
         raise InputError(
@@ -233,7 +231,19 @@ def read_times(table: DataFrame, spec: Spec) -> NDArray[Any]:
     return np.column_stack([y.astype(object), read_strata(table, spec.strata)]) if spec.strata else y
 
 
-def _refuse(table: DataFrame, wrong: NDArray[np.bool_], what: str, shown: str = "") -> None:
+def without_negative(table: DataFrame, spec: Spec) -> DataFrame:
+    """A table whose negative times are missing, where rows with missing cells are left out."""
+    import pandas as pd
+
+    if not spec.survival or spec.missing != "drop" or not pd.api.types.is_numeric_dtype(table[spec.time]):
+        return table
+    negative = table[spec.time] < 0
+    return table.assign(**{spec.time: table[spec.time].mask(negative)}) if negative.any() else table
+
+
+def _refuse(
+    table: DataFrame, wrong: NDArray[np.bool_], what: str, shown: str = "", *, left_out: bool = False
+) -> None:
     """Raise for wrong rows, by their numbers."""
     places = np.flatnonzero(wrong)
     if not len(places):
@@ -243,7 +253,7 @@ def _refuse(table: DataFrame, wrong: NDArray[np.bool_], what: str, shown: str = 
     more = f" and {len(places) - MOST_ROWS} more" if len(places) > MOST_ROWS else ""
     raise InputError(
         f"{what}, in {'row' if len(places) == 1 else 'rows'} {', '.join(rows)}{more} (the first row is 0). Correct "
-        f"these cells, or leave the rows out{'' if shown else ' with `missing` drop'}."
+        f"these cells, or leave the rows out{' with `missing` drop' if left_out or not shown else ''}."
     )
 
 

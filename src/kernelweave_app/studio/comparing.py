@@ -20,6 +20,7 @@ from kernelweave.inspection.held_times import compare_risks
 from kernelweave_app.runs.fitting import chosen
 from kernelweave_app.runs.settings import effective
 from kernelweave_app.runs.spec import SURVIVAL, Spec
+from kernelweave_app.runs.survival import TRUTH
 from kernelweave_app.runs.writing import in_words
 from kernelweave_app.studio.looking import shorten
 from kernelweave_app.studio.schema import Comparison, Difference, PairedComparison, Results, Run
@@ -81,8 +82,9 @@ def _held(run: Run, one: Results, other: Run, two: Results) -> Found:
     # only the first rows are in the results
     if one.held.n_rows > len(one.held.rows):
         return None
-    truths = [name for name in one.held.columns if name in ("truth", "truth time", "truth event")]
-    if not truths or not {*truths} <= {*two.held.columns} or not one.held.rows:
+    known = {"truth", *(f"truth {name}" for name in TRUTH)}
+    truths, others = ({*held.columns} & known for held in (one.held, two.held))
+    if not truths or truths != others or not one.held.rows:
         return None
     if any(_column(one, name) != _column(two, name) for name in ("row", *truths)):
         return None
@@ -92,7 +94,8 @@ def _held(run: Run, one: Results, other: Run, two: Results) -> Found:
             np.array(_column(each, name), dtype=float)
             for each, name in ((one, "truth time"), (one, "truth event"), (one, "risk"), (two, "risk"))
         )
-        found = compare_risks(time, event > 0, risk, other_risk)
+        strata = np.array(_column(one, "truth stratum")) if "truth stratum" in truths else None
+        found = compare_risks(time, event > 0, risk, other_risk, strata)
         # without a pair of rows to compare there is nothing to test
         return ("concordance of held-out rows", found, len(rows)) if np.isfinite(found.difference) else None
     truth = _column(one, "truth")

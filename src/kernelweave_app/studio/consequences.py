@@ -19,7 +19,7 @@ from kernelweave_app.runs.lineage import checksum
 from kernelweave_app.runs.preparing import Prepared, prepare, taken_columns
 from kernelweave_app.runs.recommending import UNEQUAL
 from kernelweave_app.runs.row_names import why_names
-from kernelweave_app.runs.spec import DEFAULT, SURVIVAL, Spec, chosen, label_of
+from kernelweave_app.runs.spec import DEFAULT, SURVIVAL, Spec, chosen, event_setting, label_of
 from kernelweave_app.runs.survival import is_reversed, obvious_times
 from kernelweave_app.studio.schema import Consequence, Marked, Target, Times
 
@@ -33,6 +33,8 @@ COPIES, COLUMNS_OF_COPIES = 0.05, 5
 ROWS_OF_GROUP, FEWEST_GROUPS = 2, 5
 _SUBJECTS = re.compile(r"(?i:patient|subject|participant|mouse|animal|donor|user|customer|person)s?")
 _DAY_OR_MONTH = re.compile(r"\d{1,2}[/.-]\d{1,2}[/.-]\d{2,4}")
+#: Settings without survival.
+NO_TIMES = {"time": "", "event": "", "strata": "", "ties": "breslow"}
 #: What each way to treat missing cells does.
 DOES = {
     "error": "With this setting, runs fail if cells are missing.",
@@ -194,10 +196,18 @@ def _of_times(times: Times, spec: Spec) -> Iterator[Consequence]:
             settings={"types": {**read_types(spec.types), time: "number"}, "missing": "drop"},
         )
     if times.n_negative:
+        dropped = spec.missing == "drop"
         yield Consequence(
             topic="time",
-            text=f"{numbered(times.n_negative, 'row has', 'rows have')} a negative time in {time!r}, and runs fail. "
-            "Correct these cells in the file, or choose another column.",
+            kind="" if dropped else "warn",
+            text=f"{numbered(times.n_negative, 'row has', 'rows have')} a negative time in {time!r}"
+            + (
+                " and will be left out."
+                if dropped
+                else ", and runs fail. Correct these cells, or leave the rows out."
+            ),
+            fix="" if dropped else "Leave out these rows, and others with a missing cell",
+            settings={"missing": "drop"},
         )
     if times.n_zero:
         yield Consequence(
@@ -215,7 +225,7 @@ def _of_times(times: Times, spec: Spec) -> Iterator[Consequence]:
             topic="event",
             text=times.problem,
             fix=f"Count {last!r} as the event" if named else "",
-            settings={"event": f"{event}={last}"} if named else {},
+            settings={"event": event_setting(event, [last])} if named else {},
         )
         return
     if is_reversed(event) and spec.event == event and len(values) == 2:
@@ -224,7 +234,7 @@ def _of_times(times: Times, spec: Spec) -> Iterator[Consequence]:
             topic="event",
             text=f"{event!r} seems to say which rows are censored, but {times.events[0]!r} counts as the event.",
             fix=f"Count {other!r} as the event",
-            settings={"event": f"{event}={other}"},
+            settings={"event": event_setting(event, [other])},
         )
     if times.n_values > len(times.events) + 1:
         yield Consequence(
@@ -253,7 +263,9 @@ def _of_times(times: Times, spec: Spec) -> Iterator[Consequence]:
             text=f"Every row has its event: {time!r} could be predicted as a number too.",
             fix="Predict the time as a number",
             settings={
-                **{"time": "", "event": "", "ties": "breslow", "target": time, "task": "regression"},
+                **NO_TIMES,
+                "target": time,
+                "task": "regression",
                 "drop": [*names_in(spec.drop), event],
             },
         )

@@ -40,9 +40,16 @@ from kernelweave_app.runs.preparing import Prepared, prepare, rows_with, taken_c
 from kernelweave_app.runs.preparing import Rows as Positions
 from kernelweave_app.runs.row_names import left_out, why_names
 from kernelweave_app.runs.spec import SURVIVAL, Spec
-from kernelweave_app.runs.survival import event_of, need_targets, outcome_columns, read_times
+from kernelweave_app.runs.survival import (
+    event_of,
+    events_of,
+    need_targets,
+    outcome_columns,
+    read_times,
+    strata_of,
+)
 from kernelweave_app.studio.catalogue import Catalogue, memory_of
-from kernelweave_app.studio.consequences import consequences
+from kernelweave_app.studio.consequences import NO_TIMES, consequences
 from kernelweave_app.studio.schema import (
     Alignments,
     Column,
@@ -219,7 +226,9 @@ BINS = 20
 #: Categories with a bar of their own.
 MOST_LEVELS = 8
 
-Role = Literal["feature", "target", "time", "event", "key", "group", "weights", "holdout", "ignored"]
+Role = Literal[
+    "feature", "target", "time", "event", "strata", "key", "group", "weights", "holdout", "ignored"
+]
 
 #: The part that a column has in learning, by its name.
 ROLES: dict[Role, str] = {
@@ -227,12 +236,22 @@ ROLES: dict[Role, str] = {
     "target": "target",
     "time": "time until an event",
     "event": "event",
+    "strata": "strata",
     "key": "key",
     "group": "groups",
     "weights": "weight",
     "holdout": "held-out",
     "ignored": "ignored",
 }
+
+
+#: Roles of one column, by the settings that name it.
+OF_ONE_COLUMN: tuple[Literal["strata", "group", "weights", "holdout"], ...] = (
+    "strata",
+    "group",
+    "weights",
+    "holdout",
+)
 
 
 def describe_column(column: Series, name: str) -> Column:
@@ -320,7 +339,7 @@ def role_of(name: str, spec: Spec, data: Data, columns: Sequence[str] = ()) -> R
         return "key"
     if name in outcome_columns(spec, columns or [name]):
         return "target" if not spec.survival else "time" if name == spec.time else "event"
-    for role in ("group", "weights", "holdout"):
+    for role in OF_ONE_COLUMN:
         if name == getattr(spec, role):
             return role
     return "ignored" if name in names_in(spec.drop) else "feature"
@@ -332,7 +351,7 @@ def with_role(name: str, role: Role, spec: Spec, columns: Sequence[str] = ()) ->
     A further target joins where there are several already.
     """
     changed: dict[str, object] = {}
-    for other in ("time", "group", "weights", "holdout"):
+    for other in ("time", *OF_ONE_COLUMN):
         if getattr(spec, other) == name and other != role:
             changed[other] = ""
     if role != "event" and event_of(spec, columns)[0] == name:
@@ -350,7 +369,7 @@ def with_role(name: str, role: Role, spec: Spec, columns: Sequence[str] = ()) ->
             ",".join(dict.fromkeys([*targets, name])) if role == "target" and targets[1:] else name
         )
     if role == "target":
-        changed |= {"task": "auto", **({"time": "", "event": "", "ties": "breslow"} if spec.survival else {})}
+        changed |= {"task": "auto", **(NO_TIMES if spec.survival else {})}
     elif role in ("time", "event"):
         changed |= {"task": "auto", "target": ""}
     return changed
@@ -572,8 +591,9 @@ def target_kernel(y: Labels, task: str) -> Array:
     """The kernel of a target: products of standardised numbers, or whether two rows are of one class."""
     if task == SURVIVAL:
         # what is left of the events with the same risk for all
-        targets = Cox.targets(y[:, 1], y[:, 0])
-        y = -Cox().gradient(targets, np.ones(len(y)), np.zeros(len(y)))
+        strata = strata_of(y)
+        targets = Cox.targets(y[:, 1].astype(float), events_of(y), strata)
+        y = -Cox(stratified=strata is not None).gradient(targets, np.ones(len(y)), np.zeros(len(y)))
     if task != "classification" or np.ndim(y) == 2:
         values = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         values = values - values.mean(axis=0)

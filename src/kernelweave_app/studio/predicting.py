@@ -16,7 +16,7 @@ from kernelweave._forms import numbered
 from kernelweave._types import DataFrame, Labels
 from kernelweave.fitting.partial import PartialSource
 from kernelweave.inspection.arguments import target_names
-from kernelweave_app.runs.columns import check_target, read_target
+from kernelweave_app.runs.columns import check_target, need_column, read_target
 from kernelweave_app.runs.evidence import ScoresApart, scores_apart
 from kernelweave_app.runs.folders import csv_text, write_text
 from kernelweave_app.runs.further_views import Tables
@@ -30,7 +30,7 @@ from kernelweave_app.runs.predictions import (
 )
 from kernelweave_app.runs.preparing import missing_cells
 from kernelweave_app.runs.spec import Spec
-from kernelweave_app.runs.survival import outcome_columns, read_times
+from kernelweave_app.runs.survival import TRUTH, outcome_columns, read_strata, read_times
 from kernelweave_app.studio.catalogue import Catalogue
 from kernelweave_app.studio.schema import Data, Predicted
 
@@ -88,7 +88,12 @@ def predict_table(
     if missing.all():
         raise InputError("Every row has a missing value among the columns that the model needs.")
     known = X.iloc[np.flatnonzero(~missing)]
-    frame = predictions(model, known, keys=None if keys is None else keys[~missing], times=times)
+    strata = None
+    if spec.survival and spec.strata:
+        strata = read_strata(table, str(need_column(table, spec.strata, "the strata").name))[~missing]
+    frame = predictions(
+        model, known, keys=None if keys is None else keys[~missing], times=times, strata=strata
+    )
     made = frame
     if classifier and (sets := _sets(model, known)) is not None:
         frame = frame.assign(**{"likely classes": sets})
@@ -104,7 +109,8 @@ def predict_table(
         with contextlib.suppress(InputError):
             y: Labels
             if spec.survival:
-                y, names = read_times(table, spec), ("event", "time")
+                y = read_times(table, spec)
+                names = TRUTH[: y.shape[1]]
             elif names:
                 y = read_target(table, outcome, "classification" if classifier else "regression")[0]
             else:
@@ -245,12 +251,7 @@ def assign(model: Any, catalogue: Catalogue, data: Data, key: str) -> Data:
             )
             raise InputError(f"{name} does not fit this model, which needs {n}. Choose another file.")
     several = len(parts["tables"]) > 1 or bool(parts["kernels"])
-    return Data(
-        tables=parts["tables"],
-        kernels=parts["kernels"],
-        sparse=parts["sparse"],
-        key=key if several else "",
-    )
+    return Data.model_validate({**parts, "key": key if several else ""})
 
 
 def _without_prediction(model: Any, X: Any, spec: Spec) -> NDArray[np.bool_]:

@@ -19,8 +19,7 @@ import unicodedata
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -380,19 +379,13 @@ def unpack(studio: Studio, path: Path) -> Project:
     with room(studio.places.root):
         folder.mkdir(mode=0o700)
         try:
-            with _told_as_input():
+            try:
                 index, tables, files = _unpack_all(path, folder, studio.limits)
+            except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+                raise InputError(f"The file of a project cannot be unpacked: {error!s:.200}.") from None
             return _store(studio, index, tables, files)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def _told_as_input() -> Iterator[None]:
-    try:
-        yield
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        raise InputError(f"The file of a project cannot be unpacked: {error!s:.200}.") from None
 
 
 Files = dict[str, dict[str, Path]]

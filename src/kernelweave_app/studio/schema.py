@@ -416,6 +416,8 @@ class Run(Record):
 AlphaOrC = Annotated[
     Literal["alpha", "C"], Field(description="The learner's own regularisation parameter: C is 1 / alpha.")
 ]
+#: What scores that chose it call it, so that those of learners with either are one score.
+EITHER = "alpha or C"
 
 
 def in_parameter(alphas: Iterable[float], parameter: str) -> list[float]:

@@ -240,10 +240,6 @@ class Studio(Looking):
             raise InputError("Setting `gram`: name the files of kernels in `data`.")
         if isinstance(spec.views, str) and spec.views:
             raise InputError("Setting `views`: give the views themselves, not 'auto' or the name of a file.")
-        if spec.strata:
-            raise InputError(
-                "Setting `strata`: strata are for Python and the command line, not for the studio."
-            )
         several = len(data.tables) > 1 or bool(data.kernels)
         ways: dict[str, str] = {"key": data.key if several else spec.key}
         if len(data.tables) > 1 and data.by_order:

@@ -44,7 +44,7 @@ from kernelweave_app.studio.jobs import (
     stop_file,
     write_status,
 )
-from kernelweave_app.studio.schema import Artifact, Metric, PathPoint, Results
+from kernelweave_app.studio.schema import EITHER, Artifact, Metric, PathPoint, Results
 from kernelweave_app.studio.store import (
     FILES,
     KEPT,
@@ -463,7 +463,7 @@ class Job:
         self._keep(held if isinstance(held, HeldTimes) else [held] if held else [], "held out")
         results = getattr(model, "cv_results_", None)
         if results is not None:
-            name = f"{results['score_name']}, {not_an_estimate('alpha or C')}"
+            name = f"{results['score_name']}, {not_an_estimate(EITHER)}"
             value = float(results["test_score"][model.best_index_])
             n = int(model.model_.task.source.n_samples)
             self.store.write(self.run_id, Metric(name=name, value=value, n=n))

@@ -10,6 +10,7 @@ from kernelweave._errors import InputError
 from kernelweave_app.runs.spec import label_of
 from kernelweave_app.studio.pages import charts
 from kernelweave_app.studio.pages.frame import page
+from kernelweave_app.studio.pages.naming import score_name
 from kernelweave_app.studio.pages.pieces import (
     card,
     dropdown,
@@ -88,7 +89,10 @@ class ComparePage:
         """Scores of all runs, as a table and as dots."""
         with card("Scores"), stack():
             by_run = [{metric.name: metric for metric in run.metrics} for run in found.runs]
-            rows = [[metric, *(score(m.get(metric)) for m in by_run)] for metric in found.metrics]
+            rows = [
+                [score_name(metric, found.runs), *(score(m.get(metric)) for m in by_run)]
+                for metric in found.metrics
+            ]
             rows.append(
                 [
                     "kernels with a weight",
@@ -149,9 +153,14 @@ class ComparePage:
                 here = next((m for m in run.metrics if m.name == metric), None)
                 values.append((here.value, here.low, here.high) if here else (None, None, None))
             tall = f"{5 + 2.4 * len(self.names):.1f}rem"
-            charts.figure(charts.dots_chart(self.names, values, metric), f"{metric} of the runs", height=tall)
+            charts.figure(
+                charts.dots_chart(self.names, values, named[metric]),
+                f"{named[metric]} of the runs",
+                height=tall,
+            )
 
-        dropdown(metrics, value=metrics[0], label="Score", on_change=lambda event: draw.refresh(event.value))
+        named = {metric: score_name(metric, found.runs) for metric in metrics}
+        dropdown(named, value=metrics[0], label="Score", on_change=lambda event: draw.refresh(event.value))
         draw(metrics[0])
         hint("Lines show 95 % intervals, over the rows.")
 

@@ -17,8 +17,9 @@ from kernelweave._errors import InputError
 from kernelweave.views.groups import names_in
 from kernelweave_app.runs.columns import names_of_target, read_types
 from kernelweave_app.runs.proposing import by_names
-from kernelweave_app.runs.spec import Spec, label_of
+from kernelweave_app.runs.spec import Spec, event_setting, label_of
 from kernelweave_app.runs.survival import event_of, outcome_columns
+from kernelweave_app.studio.consequences import NO_TIMES
 from kernelweave_app.studio.looking import FAR, MOST_OUTLIERS, ROLES, or_problem, role_of, with_role
 from kernelweave_app.studio.pages import charts
 from kernelweave_app.studio.pages.desk import ELSEWHERE, Desk
@@ -404,7 +405,11 @@ class ColumnList:
             types, retype = type_options(column, kind), partial(self._retype, name)
             dropdown(types, name=f"Type of {column.name}", value=kind, on_change=retype)
             role = role_of(name, self.desk.spec, data, self.page.columns)
-            offered = {key: label for key, label in ROLES.items() if key != "key" or len(data.files) > 1}
+            useless = {
+                *(() if len(data.files) > 1 else ("key",)),
+                *(() if self.desk.spec.survival else ("strata",)),
+            }
+            offered = {key: label for key, label in ROLES.items() if key not in useless}
             recast = partial(self._recast, name)
             dropdown(offered, name=f"Role of {column.name}", value=role, on_change=recast)
 
@@ -665,13 +670,13 @@ class DataPage:
         data = self.desk.data
         assert data is not None
 
-        async def change(event: ValueChangeEventArguments) -> None:
-            await self.choose(lambda now: Choice(now.files, event.value or ""))
+        async def change(key: str) -> None:
+            await self.choose(lambda now: Choice(now.files, key))
 
         if data.by_order:
             hint("Rows are matched by their order.")
         options = list(dict.fromkeys([*joined.keys, *([data.key] if data.key else [])]))
-        pick_column(options, data.key, "Key: the column that names the rows", change)
+        pick_column(options, data.key, "Key: the column that names the rows", change, clearable=False)
         if joined.problem:
             note(joined.problem, "warn")
             return
@@ -855,7 +860,7 @@ class DataPage:
     async def _predict(self, what: str) -> None:
         """Predict something else: one column, several, or the time until an event."""
         self.what = what
-        spec, settings = self.desk.spec, {"time": "", "event": "", "ties": "breslow"}
+        spec, settings = self.desk.spec, dict(NO_TIMES)
         if what == "survival":
             settings |= {"target": "", "task": "auto", **await offload(self.desk.times)}
         elif what == "one":
@@ -877,12 +882,7 @@ class DataPage:
             if what == "several":
                 self._several(options, names)
             else:
-                pick_column(
-                    options,
-                    spec.target,
-                    "Column to predict",
-                    lambda event: self.form.set(target=event.value or "", task="auto"),
-                )
+                pick_column(options, spec.target, "Column to predict", self._take_target, clearable=False)
             if found is None or isinstance(found, Times):
                 hint("Without a target there is nothing to learn.")
                 return
@@ -906,26 +906,22 @@ class DataPage:
             elif found.low is not None:
                 text(f"From {number(found.low)} to {number(found.high)}.")
 
+    def _take_target(self, names: str | Sequence[str]) -> None:
+        """Predict a column, or several."""
+        self.form.set(target=names if isinstance(names, str) else ",".join(names), task="auto")
+
     def _several(self, options: list[str], names: list[str]) -> None:
         """Several columns, all of labels or all of numbers."""
-
-        def take(names: Sequence[str]) -> None:
-            self.form.set(target=",".join(names), task="auto")
-
-        pick_column(
-            options,
-            names,
-            "Columns to predict",
-            lambda event: take(event.value),
-            multiple=True,
-            clearable=True,
-        )
+        pick_column(options, names, "Columns to predict", self._take_target)
         alike = [
             one for one in by_names(options).values() if {*names} <= {*one} and len(one) > len(names) > 0
         ]
         for some in alike[:1]:
             word_button(
-                f"All {len(some)} columns with such a name", "", partial(take, some), "flat dense no-caps"
+                f"All {len(some)} columns with such a name",
+                "",
+                partial(self._take_target, some),
+                "flat dense no-caps",
             )
         self.form.fields("targets")
 
@@ -938,12 +934,16 @@ class DataPage:
             self.form.set(**(with_role(name, role, spec, options) if name else changed))
 
         pick_column(
-            options, spec.time, "Time", lambda one: choose("time", one.value), clearable=True,
+            options, spec.time, "Time", partial(choose, "time"),
             hint="Until the event, or until the row was last seen without one",
         )  # fmt: skip
         pick_column(
-            options, event, "Event", lambda one: choose("event", one.value), clearable=True,
+            options, event, "Event", partial(choose, "event"),
             hint="Whether the event was seen then: 1 and 0, yes and no, dead and alive",
+        )  # fmt: skip
+        pick_column(
+            options, spec.strata, "Strata", partial(self._set_role, "strata"),
+            hint="Groups of rows, such as hospitals, with a baseline hazard of their own",
         )  # fmt: skip
         if isinstance(found, str):
             note(found, "bad")
@@ -953,8 +953,8 @@ class DataPage:
                     list(found.values),
                     found.events,
                     "Values that are the event",
-                    lambda one: self.form.set(event="=".join(filter(None, (event, ",".join(one.value))))),
-                    multiple=True,
+                    lambda values: self.form.set(event=event_setting(event, values)),
+                    clearable=False,
                 )
             if not found.problem:
                 with stack("kw-stats"):
@@ -964,8 +964,8 @@ class DataPage:
             elif not (spec.time and event):
                 hint(f"Choose the column of the {'event' if spec.time else 'time'} too.")
 
-    def _set_role(self, name: str, event: ValueChangeEventArguments) -> None:
-        self.form.set(**{name: event.value or ""})
+    def _set_role(self, setting: str, columns: str | list[str]) -> None:
+        self.form.set(**{setting: columns})
 
     def _roles(self, joined: Joining, marked: Marked | str | None) -> None:
         spec = self.desk.spec
@@ -980,22 +980,8 @@ class DataPage:
                 ("holdout", "Held-out rows", "A column of train and test, T and F, or 1 and 0"),
                 ("weights", "Weights", "Weight of each row"),
             ):
-                pick_column(
-                    options,
-                    getattr(spec, name),
-                    label,
-                    partial(self._set_role, name),
-                    clearable=True,
-                    hint=hint,
-                )
-            pick_column(
-                options,
-                names_in(spec.drop),
-                "Leave out",
-                lambda event: self.form.set(drop=list(event.value)),
-                multiple=True,
-                clearable=True,
-            )
+                pick_column(options, getattr(spec, name), label, partial(self._set_role, name), hint=hint)
+            pick_column(options, names_in(spec.drop), "Leave out", partial(self._set_role, "drop"))
             self.form.fields("missing", "missing_views", "rows")
             if isinstance(marked, str):
                 note(marked, "bad")
@@ -1020,9 +1006,7 @@ class DataPage:
                     [value for value in marked.values if value],
                     marked.held,
                     label_of("holdout_values"),
-                    lambda event: self.form.set(holdout_values=list(event.value)),
-                    multiple=True,
-                    clearable=True,
+                    partial(self._set_role, "holdout_values"),
                 )
 
     def _preview(self, look: Look | str) -> None:

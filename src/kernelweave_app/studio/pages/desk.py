@@ -13,8 +13,9 @@ from kernelweave_app.runs.joining import rename_shared
 from kernelweave_app.runs.kernels_of import BANKS
 from kernelweave_app.runs.preparing import taken_columns
 from kernelweave_app.runs.settings import settled
-from kernelweave_app.runs.spec import DEFAULT, Spec, check_spec
+from kernelweave_app.runs.spec import DEFAULT, Spec, check_spec, event_setting
 from kernelweave_app.runs.survival import event_of, obvious_times
+from kernelweave_app.studio.looking import OF_ONE_COLUMN
 from kernelweave_app.studio.schema import Data, Draft, Joining, Use
 from kernelweave_app.studio.service import Studio
 
@@ -23,6 +24,7 @@ OF_A_TABLE = {
     "target": "target",
     "time": "time",
     "event": "event",
+    "strata": "strata",
     "task": "task",
     "weights": "weights",
     "group": "groups",
@@ -197,13 +199,15 @@ class Desk:
         }
         event, values = event_of(spec, list(before))
         parts = {"target": names_of_target(spec.target, list(before)), "event": [event]}
-        for name in ("target", "time", "event", "weights", "group", "holdout"):
+        for name in ("target", "time", "event", *OF_ONE_COLUMN):
             value = getattr(spec, name)
             kept = [now.get(part) for part in parts.get(name, [value])]
             if value and not all(kept):
                 lost.append(f"{OF_A_TABLE[name]} {value!r}")
-            tail = f"={','.join(values)}" if name == "event" and values else ""
-            self._update(**{name: ",".join(map(str, kept)) + tail if all(kept) else ""})
+            now_called = ",".join(map(str, kept)) if all(kept) else ""
+            self._update(
+                **{name: event_setting(now_called, values) if now_called and name == "event" else now_called}
+            )
         if not self.spec.holdout:
             self._update(holdout_values="")
         if spec.target and not self.spec.target:

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+from kernelweave.estimators.choosing import not_an_estimate
+from kernelweave_app.studio.schema import EITHER, Run
+
+
+def score_name(name: str, runs: Iterable[Run]) -> str:
+    """The name of a score of runs, with the regularisation parameter that it chose in them."""
+    chosen = {run.summary.regularization.partition(" = ")[0] for run in runs if run.summary is not None}
+    parameter = " or ".join(one for one in EITHER.split(" or ") if one in chosen)
+    return name.replace(not_an_estimate(EITHER), not_an_estimate(parameter or EITHER))
+
 
 _LABEL = re.compile(
     r"(?:(?P<view>.+?): )?(?P<steps>[a-z][^A-Z()]*?,? )?(?P<kind>[A-Z]\w*)(?:\((?P<given>[^()]*)\))?"

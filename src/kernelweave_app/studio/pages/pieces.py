@@ -17,6 +17,7 @@ from starlette.concurrency import run_in_threadpool as offload
 from kernelweave._drawing import score_text
 from kernelweave._errors import InputError
 from kernelweave._types import Tree
+from kernelweave.inspection.registry import Table
 from kernelweave_app.reports.printing import DOUBLE, SINGLE
 from kernelweave_app.runs.formats import upload_suffixes
 from kernelweave_app.runs.spec import in_words_of
@@ -200,6 +201,11 @@ def simple_table(
                             found.classes(
                                 f"{'miss' if value is None else ''} {'num' if j in numbers else ''}"
                             )
+
+
+def finding_table(table: Table) -> None:
+    """A table of a finding, whose first column has no numbers."""
+    simple_table(table.heads, table.shown(), numbers=range(1, len(table.heads)), label=table.title)
 
 
 #: A heading that sorts: a button, for the keyboard, within the cell that hears its clicks. Constants alone.
@@ -655,10 +661,9 @@ def pick_column(
     names: Sequence[str],
     value: Any,
     label: str,
-    on_change: Callable[[Any], Any],
+    take: Callable[[Any], object],
     *,
-    multiple: bool = False,
-    clearable: bool = False,
+    clearable: bool = True,
     hint: str = "",
 ) -> Any:
     """A list of columns; a long one is searched here, so that the browser is not sent all of it.
@@ -667,19 +672,20 @@ def pick_column(
     ----------
     names : sequence of str
     value : str, list of str or None
-        Chosen; what is not among the names is left out.
+        Chosen; a list where several can be. What is not among the names is left out.
     label : str
-    on_change : callable
-    multiple, clearable : bool, default=False
+    take : callable
+        Is given what is chosen: a name, empty for none, or a list of names. May be a coroutine function.
+    clearable : bool, default=True
     hint : str, default=""
 
     Returns
     -------
     Select
     """
-    known = set(names)
+    known, multiple = set(names), isinstance(value, list)
     if multiple:
-        value = [name for name in value or [] if name in known]
+        value = [name for name in value if name in known]
     elif value not in known:
         value = None
     long = len(names) > MOST_OPTIONS
@@ -697,7 +703,7 @@ def pick_column(
         label=label,
         multiple=multiple,
         with_input=len(names) > 12,
-        on_change=on_change,
+        on_change=lambda event: take(event.value or ([] if multiple else "")),
     )
     if long:
         count = f"{plural(len(names), 'column')}: type a part of the name"

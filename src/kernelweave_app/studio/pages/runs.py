@@ -22,6 +22,7 @@ from kernelweave_app.runs.lineage import Lineage
 from kernelweave_app.studio.looking import shorten
 from kernelweave_app.studio.pages.charts import figure, live_chart
 from kernelweave_app.studio.pages.frame import page
+from kernelweave_app.studio.pages.naming import score_name
 from kernelweave_app.studio.pages.pieces import (
     card,
     confirm,
@@ -254,7 +255,7 @@ class RunPage(ABC):
         """Draw what is below the heading."""
 
 
-class TargetsCard:
+def targets_card(columns: Sequence[str], rows: Sequence[Sequence[object]], targets: Sequence[str]) -> None:
     """Several targets of one row, a row of the table for each.
 
     Parameters
@@ -265,28 +266,19 @@ class TargetsCard:
     targets : sequence of str
     """
 
-    def __init__(
-        self, columns: Sequence[str], rows: Sequence[Sequence[object]], targets: Sequence[str]
-    ) -> None:
-        self.columns, self.rows, self.targets = list(columns), rows, targets
-
-    def build(self) -> None:
-        """Draw the card."""
-        with card("Targets of one row") as aside:
-            with aside:
-                pick_row([row[0] for row in self.rows], self.one.refresh)
-            self.one(0)
-
-    @ui.refreshable_method
-    def one(self, place: int | None) -> None:
-        """The targets of one row."""
-        cells = dict(zip(self.columns, self.rows[place or 0], strict=True))
+    @ui.refreshable
+    def one(place: int | None) -> None:
+        cells = dict(zip(columns, rows[place or 0], strict=True))
         parts = ("prediction", "low", "high", "probability", "truth")
-        kinds = [part for part in parts if f"{part} {self.targets[0]}" in cells]
-        rows = [[name, *(round_off(cells[f"{kind} {name}"]) for kind in kinds)] for name in self.targets]
+        heads = ["target", *(part for part in parts if f"{part} {targets[0]}" in cells)]
+        shown = [[name, *(round_off(cells[f"{kind} {name}"]) for kind in heads[1:])] for name in targets]
         with stack("kw-scroll kw-targets").props("tabindex=0").style("max-height: 30rem"):
-            heads = ["target", *kinds]
-            simple_table(heads, rows, numbers=range(1, len(heads)), label="Targets of one row")
+            simple_table(heads, shown, numbers=range(1, len(heads)), label="Targets of one row")
+
+    with card("Targets of one row") as aside:
+        with aside:
+            pick_row([row[0] for row in rows], one.refresh)
+        one(0)
 
 
 def round_off(value: object) -> object:
@@ -632,7 +624,7 @@ class OneRun:
         if run.metrics:
             with stack("kw-stats"):
                 for metric in run.metrics:
-                    stat(score(metric), metric.name)
+                    stat(score(metric), score_name(metric.name, [run]))
         if run.summary is not None:
             found = run.summary
             active = plural(found.n_active, "has", "have")
@@ -819,7 +811,7 @@ class Board:
     def offer(self) -> None:
         """Offer what the runs of now have."""
         found: dict[str, dict[str, str]] = {
-            "score": {name: name for name in scores_of(self.runs)},
+            "score": {name: score_name(name, self.runs) for name in scores_of(self.runs)},
             "method": {name: name for name in sorted({run.method for run in self.runs})},
             "table": {name: name for name in sorted({table_of(run, self.tables) for run in self.runs})},
             "state": {run.state: STATES[run.state][0] for run in self.runs},
@@ -915,7 +907,7 @@ class Board:
         if mine:
             head.props["aria-sort"] = "descending" if self.wanted.backwards else "ascending"
         arrow = ("↓" if self.wanted.backwards else "↑") if mine else ""
-        label = self.wanted.score or label if name == "score" else label
+        label = score_name(self.wanted.score, self.runs) or label if name == "score" else label
         with head:
             button = ui.element("button").classes("kw-sort").props("type=button")
             with button:
@@ -930,7 +922,7 @@ class Board:
             with ui.element("td").classes("name"):
                 self.name(run)
             metric = next((m for m in run.metrics if m.name == self.wanted.score), None)
-            self.cell(self.wanted.score or "score", score(metric), "num strong")
+            self.cell(score_name(self.wanted.score, self.runs) or "score", score(metric), "num strong")
             self.cell("learner", run.method)
             self.cell("table", f"{table_of(run, self.tables)}: {run.request.spec.predicted}")
             seconds = seconds_of(run)

@@ -31,13 +31,14 @@ from kernelweave_app.studio.catalogue import PROSTATE
 from kernelweave_app.studio.jobs import FIGURES, GOING, OF_EVIDENCE
 from kernelweave_app.studio.pages import charts
 from kernelweave_app.studio.pages.charts import STABILITY, stability
-from kernelweave_app.studio.pages.naming import plain_names
+from kernelweave_app.studio.pages.naming import plain_names, score_name
 from kernelweave_app.studio.pages.pieces import (
     bar,
     big_table,
     card,
     counted,
     dropdown,
+    finding_table,
     guarded,
     hint,
     link,
@@ -59,7 +60,7 @@ from kernelweave_app.studio.pages.pieces import (
     text,
     word_button,
 )
-from kernelweave_app.studio.pages.runs import RunPage, TargetsCard, round_off
+from kernelweave_app.studio.pages.runs import RunPage, round_off, targets_card
 from kernelweave_app.studio.pages.story import announced, show_story
 from kernelweave_app.studio.schema import (
     Evidence,
@@ -403,8 +404,7 @@ class EvidenceCard:
                         text(one.text, "p")
                     with ui.expansion("As a table").props("dense"):
                         for table in found.tables:
-                            numbers = range(1, len(table.heads))
-                            simple_table(table.heads, table.shown(), numbers=numbers, label=table.title)
+                            finding_table(table)
 
     @ui.refreshable_method
     def paper(self) -> None:
@@ -420,7 +420,7 @@ class EvidenceCard:
             return
         (table,) = Finding.from_json(tree).tables
         with card(table.title, table.note):
-            simple_table(table.heads, table.shown(), numbers=range(1, len(table.heads)), label=table.title)
+            finding_table(table)
 
 
 #: Kernels listed at the cursor.
@@ -766,7 +766,7 @@ class UnderstandPage(RunPage):
                 if found:
                     with stack("kw-stats"):
                         for metric in found:
-                            stat(score(metric), metric.name)
+                            stat(score(metric), score_name(metric.name, [run]))
             if any(metric.low is not None for metric in run.metrics):
                 hint("In brackets 95 % intervals, over the rows.")
             with stack("kw-stats"):
@@ -902,7 +902,7 @@ class UnderstandPage(RunPage):
         cut_off = f"The first {len(held.rows):,} of {plural(held.n_rows, 'row')}".replace(",", "\u202f")
         if held.targets:
             # a column for every target and number would be wider than any page
-            TargetsCard(held.columns, held.rows, held.targets).build()
+            targets_card(held.columns, held.rows, held.targets)
             hint("The file of predictions, on the page Use, has all rows and targets.")
             return
         if results.task == SURVIVAL:

@@ -30,16 +30,9 @@ from kernelweave_app.studio.pages.pieces import (
     thumb,
     verbatim,
 )
-from kernelweave_app.studio.pages.runs import RunPage, TargetsCard, round_off
+from kernelweave_app.studio.pages.runs import RunPage, round_off, targets_card
 from kernelweave_app.studio.schema import Artifact, Data, Predicted, Run, TableRef
 from kernelweave_app.studio.store import FILES
-
-
-def pick_files(label: str, refs: list[TableRef], *, several: bool) -> ui.select:
-    """A list of files."""
-    options, props = {ref.id: ref.name for ref in refs}, "use-chips" if several else ""
-    found: ui.select = dropdown(options, props=props, label=label, multiple=several, with_input=True)
-    return found.style("width: 100%")
 
 
 def address(run_id: str, name: str, *, show: bool = False) -> str:
@@ -82,7 +75,9 @@ class UsePage(RunPage):
         with card("Predict", "Choose a table with the columns of the model."):
             several = len(data.files) > 1
             label = "Files of the new rows" if several else "Table"
-            pick = pick_files(label, tables, several=several)
+            options, props = {ref.id: ref.name for ref in tables}, "use-chips" if several else ""
+            pick = dropdown(options, props=props, label=label, multiple=several, with_input=True)
+            pick.style("width: 100%")
             if several:
                 hint("In any order: tables, kernels and sparse views are told by their contents.")
 
@@ -149,7 +144,7 @@ class UsePage(RunPage):
             if not found.scores and not found.apart:
                 hint("The table has no known target, so there is no score.")
             if found.targets:
-                TargetsCard(found.columns, found.rows, found.targets).build()
+                targets_card(found.columns, found.rows, found.targets)
             big_table(
                 found.columns, [[round_off(v) for v in row] for row in found.rows], label="New predictions"
             )
