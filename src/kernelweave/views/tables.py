@@ -287,9 +287,9 @@ class Table:
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "levels", levels)
         if self.cells is not None:
-            object.__setattr__(self, "cells", _some(self.cells))
+            object.__setattr__(self, "cells", in_some(self.cells))
         if self.dates is not None:
-            object.__setattr__(self, "dates", _some(self.dates))
+            object.__setattr__(self, "dates", in_some(self.dates))
 
     #: Where cells were imputed (n_rows, n_columns), and which columns have an indicator of that (n_columns,).
     _marks = None
@@ -363,10 +363,6 @@ class Table:
     @cached_property
     def _position(self) -> dict[str, int]:
         return {name: j for j, name in enumerate(self.names or ())}
-
-    @property
-    def _all_numeric(self) -> bool:
-        return not any(self.levels)
 
     @property
     def _all_text(self) -> bool:
@@ -458,9 +454,9 @@ class Table:
             parts["names"] = tuple(self.names[j] for j in found)
         if self.cells is not None:
             cells = tuple(self.cells[j] for j in found)
-            parts["cells"] = _some(cells)
+            parts["cells"] = in_some(cells)
         if self.dates is not None:
-            parts["dates"] = _some([self.dates[j] for j in found])
+            parts["dates"] = in_some([self.dates[j] for j in found])
         if self._marks is not None:
             marks, marked = self._marks
             parts["_marks"] = marks[:, found], marked[found]
@@ -484,7 +480,7 @@ class Table:
         if self._marks is not None and self.marked.any():
             marks, marked = self._marks
             return np.concat([self._with(_marks=None).take(), marks[:, marked]], axis=1, dtype=np.float64)
-        if self._all_numeric:
+        if not any(self.levels):
             return self.values
         if self._all_text:
             raise InputError(
@@ -572,7 +568,7 @@ class Table:
 
     def regrouped(self, values: Array, levels: Sequence[int], left_out: Collection[int]) -> Table:
         """The table with other codes of categories, and numbers of levels; some columns are left out."""
-        cells = _some(None if j in left_out else own for j, own in enumerate(self.cells or ()))
+        cells = in_some(None if j in left_out else own for j, own in enumerate(self.cells or ()))
         return self._with(values=values, levels=tuple(levels), cells=cells)
 
     def with_dates(self, dates: tuple[DateForm | None, ...] | None) -> Table:
@@ -614,7 +610,7 @@ class Table:
         return self.values[:, found]
 
 
-def _some(parts: Iterable[Any]) -> tuple[Any, ...] | None:
+def in_some(parts: Iterable[Any]) -> tuple[Any, ...] | None:
     """Parts of columns as a tuple; None where no column has any."""
     found = tuple(parts)
     return found if any(one is not None for one in found) else None
@@ -872,14 +868,14 @@ class BlockTable(Table):
     @cached_property
     def cells(self) -> tuple[Cells | None, ...] | None:
         """Of all columns; None where no view has any."""
-        return _some(
+        return in_some(
             one for block in self.blocks.values() for one in (block.cells or (None,) * block.n_columns)
         )
 
     @cached_property
     def dates(self) -> tuple[DateForm | None, ...] | None:
         """Of all columns; None where no view has any. Elapsed times are those inside of a view."""
-        return _some(
+        return in_some(
             one
             if one is None
             else replace(
