@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated
 
 import numpy as np
@@ -19,17 +19,7 @@ from kernelweave.views.container import PrecomputedView, Views, holds_views, pre
 from kernelweave.views.dates import DateForm, at_zone, date_forms
 from kernelweave.views.levels import Levels
 from kernelweave.views.selection import bullets, column_name, listing
-from kernelweave.views.tables import (
-    DATE,
-    TEXT,
-    BlockTable,
-    Cells,
-    GramTable,
-    SparseTable,
-    Table,
-    as_sparse,
-    in_some,
-)
+from kernelweave.views.tables import DATE, TEXT, BlockTable, Cells, GramTable, SparseTable, Table, as_sparse
 
 __all__ = ["GramEncoder", "TableEncoder", "ViewsEncoder", "as_table", "as_tables"]
 
@@ -205,9 +195,9 @@ class TableEncoder:
             else:
                 values[:, j] = column.floats(column_name(j, self.names_))
         check_missing(values.T, self.names_, allowed=self.missing)
-        return self._of_numbers(values, in_some(kept))
+        return self._of_numbers(values, kept)
 
-    def _of_numbers(self, values: Values, cells: tuple[Cells | None, ...] | None = None) -> Table:
+    def _of_numbers(self, values: Values, cells: Sequence[Cells | None] = ()) -> Table:
         names = None if self.names_ is None else tuple(self.names_)
         if self.sparse_:
             rows = values if is_sparse(values) else as_csr(values, missing=True)
@@ -235,7 +225,7 @@ class TableEncoder:
             first = (np.full(n_rows, np.nan), (np.arange(n_rows), np.zeros(n_rows, dtype=np.intp)))
             return self._of_numbers(sparse.csr_array(first, shape=(n_rows, self.n_columns_)))
         kept = [Cells([""] * n_rows) if j in self.texts_ else None for j in range(self.n_columns_)]
-        return self._of_numbers(np.full((n_rows, self.n_columns_), np.nan), in_some(kept))
+        return self._of_numbers(np.full((n_rows, self.n_columns_), np.nan), kept)
 
     def _order(self, given: GivenTable) -> list[int] | None:
         """Positions of the columns of `fit`, None for all in their order; raises for missing and for new columns."""

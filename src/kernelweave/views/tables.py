@@ -287,9 +287,9 @@ class Table:
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "levels", levels)
         if self.cells is not None:
-            object.__setattr__(self, "cells", in_some(self.cells))
+            object.__setattr__(self, "cells", _some(self.cells))
         if self.dates is not None:
-            object.__setattr__(self, "dates", in_some(self.dates))
+            object.__setattr__(self, "dates", _some(self.dates))
 
     #: Where cells were imputed (n_rows, n_columns), and which columns have an indicator of that (n_columns,).
     _marks = None
@@ -306,12 +306,12 @@ class Table:
         values: Values,
         names: tuple[str, ...] | None,
         levels: tuple[int, ...] | None = None,
-        cells: tuple[Cells | None, ...] | None = None,
+        cells: Sequence[Cells | None] | None = None,
         dates: tuple[DateForm | None, ...] | None = None,
     ) -> Self:
         """A table of what was checked already, or of nodes of a graph in place of numbers."""
         made, own = object.__new__(cls), (0,) * values.shape[1] if levels is None else levels
-        vars(made).update(values=values, names=names, levels=own, cells=cells, dates=dates)
+        vars(made).update(values=values, names=names, levels=own, cells=_some(cells or ()), dates=dates)
         return made
 
     @property
@@ -454,9 +454,9 @@ class Table:
             parts["names"] = tuple(self.names[j] for j in found)
         if self.cells is not None:
             cells = tuple(self.cells[j] for j in found)
-            parts["cells"] = in_some(cells)
+            parts["cells"] = _some(cells)
         if self.dates is not None:
-            parts["dates"] = in_some([self.dates[j] for j in found])
+            parts["dates"] = _some([self.dates[j] for j in found])
         if self._marks is not None:
             marks, marked = self._marks
             parts["_marks"] = marks[:, found], marked[found]
@@ -568,7 +568,7 @@ class Table:
 
     def regrouped(self, values: Array, levels: Sequence[int], left_out: Collection[int]) -> Table:
         """The table with other codes of categories, and numbers of levels; some columns are left out."""
-        cells = in_some(None if j in left_out else own for j, own in enumerate(self.cells or ()))
+        cells = _some(None if j in left_out else own for j, own in enumerate(self.cells or ()))
         return self._with(values=values, levels=tuple(levels), cells=cells)
 
     def with_dates(self, dates: tuple[DateForm | None, ...] | None) -> Table:
@@ -610,7 +610,7 @@ class Table:
         return self.values[:, found]
 
 
-def in_some(parts: Iterable[Any]) -> tuple[Any, ...] | None:
+def _some(parts: Iterable[Any]) -> tuple[Any, ...] | None:
     """Parts of columns as a tuple; None where no column has any."""
     found = tuple(parts)
     return found if any(one is not None for one in found) else None
@@ -868,14 +868,14 @@ class BlockTable(Table):
     @cached_property
     def cells(self) -> tuple[Cells | None, ...] | None:
         """Of all columns; None where no view has any."""
-        return in_some(
+        return _some(
             one for block in self.blocks.values() for one in (block.cells or (None,) * block.n_columns)
         )
 
     @cached_property
     def dates(self) -> tuple[DateForm | None, ...] | None:
         """Of all columns; None where no view has any. Elapsed times are those inside of a view."""
-        return in_some(
+        return _some(
             one
             if one is None
             else replace(
