@@ -26,9 +26,8 @@ from sklearn.svm import SVC
 import kernelweave as kw
 from kernelweave import InputError, inspection
 from kernelweave.inspection import refitting
-from kernelweave.inspection.curves import more_rows
 from kernelweave.inspection.held import HeldOut, divisions_of
-from kernelweave.inspection.registry import Rows, at, collect, compute
+from kernelweave.inspection.registry import Rows, at, collect, compute, gained
 from kernelweave.inspection.scores import held_gain, held_intervals
 
 
@@ -886,8 +885,8 @@ def test_a_gain_of_no_row_is_none_only_if_there_are_many():
         held = [HeldOut(np.repeat(["a", "b"], n // 2), np.repeat(["a", "b"], n // 2), ["a", "b"])]
         return held_gain(held, held, 0.95)
 
-    assert more_rows(gain(40)) == "inconclusive"
-    assert more_rows(gain(400)) == "no"
+    assert gained(gain(40)) == "inconclusive"
+    assert gained(gain(400)) == "no"
     assert (gain(400).value, gain(400).n) == (0.0, 400)
 
 

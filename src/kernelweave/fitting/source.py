@@ -150,14 +150,11 @@ class Correction:
         The eigenvalues; 0 for those that are zero up to rounding.
     residual : float
         The change as a share of the matrix, in the Frobenius norm.
-    lowest : float
-        The smallest eigenvalue as a share of the largest.
     """
 
     vectors: Array
     values: Array
     residual: float
-    lowest: float
 
     def project(self, K: Array) -> Array:
         """Values of new rows with the training rows, shape (n_rows, n_samples)."""
@@ -185,8 +182,7 @@ def correct(K: Array) -> tuple[Array, Correction | None]:
         V, own = vectors[:, low], np.where(values[low] < -rounding, values[low], 0.0)
         fixed = K - (V * values[low]) @ V.T
         residual = float(np.linalg.norm(own) / np.linalg.norm(values))
-    largest = max(float(values[-1]), np.finfo(np.float64).tiny)
-    return 0.5 * (fixed + fixed.T), Correction(V, own, residual, float(values[0]) / largest)
+    return 0.5 * (fixed + fixed.T), Correction(V, own, residual)
 
 
 def check_kernel_values(name: str, asymmetry: float, size: float, bad: float) -> None:
@@ -371,11 +367,9 @@ class TableSource(Source[Table]):
     def query_diagonal(self, queries: Table, m: int) -> Array:
         table = self.encode(queries)
         diagonal, correction = self.kernels[m].diag(table), self.correction(m)
-        return (
-            diagonal
-            if correction is None
-            else diagonal + correction.beyond(self.kernels[m](table, self.table))
-        )
+        if correction is not None:
+            diagonal = diagonal + correction.beyond(self.kernels[m](table, self.table))
+        return diagonal
 
     def training_features(self, m: int) -> Values | None:
         training = self.kernels[m].features(self.table)

@@ -5,7 +5,7 @@ All functions take arrays of times, events (True where the event was seen) and w
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -90,35 +90,25 @@ def targets_of(
 # ---- curves ---------------------------------------------------------------------------------------
 
 
-def value_at(times: Array, values: Array, when: ArrayLike, before: float) -> Array:
-    """A function with steps at some times, at others; `before` the first of them."""
-    place = np.searchsorted(times, np.asarray(when, dtype=np.float64), side="right")
+def value_at(
+    times: Array, values: Array, when: ArrayLike, before: float, side: Literal["left", "right"] = "right"
+) -> Array:
+    """A function with steps at some times, at others, or its limit from the left; `before` the first of them."""
+    place = np.searchsorted(times, np.asarray(when, dtype=np.float64), side=side)
     return np.asarray(np.r_[before, values][place])
 
 
-def value_before(times: Array, values: Array, when: ArrayLike, before: float) -> Array:
-    """The limit of such a function from the left: an event at a time is seen unless the row was censored before."""
-    place = np.searchsorted(times, np.asarray(when, dtype=np.float64), side="left")
-    return np.asarray(np.r_[before, values][place])
-
-
-def counts(
-    time: Array, event: NDArray[np.bool_], weight: Array | None = None
-) -> tuple[Array, Array, Array, Array]:
-    """Distinct times, and the weights of rows at risk, with an event, and censored there."""
-    weight = np.ones(len(time)) if weight is None else weight
-    times, where = np.unique(time, return_inverse=True)
-    both = np.asarray(np.bincount(where, weight, len(times)), dtype=np.float64)
-    events = np.asarray(np.bincount(where, weight * event, len(times)), dtype=np.float64)
-    at_risk: Array = np.cumsum(both[::-1])[::-1]
+def counts(time: Array, event: NDArray[np.bool_]) -> tuple[Array, Array, Array, Array]:
+    """Distinct times, and the numbers of rows at risk, with an event, and censored there."""
+    times, where, both = np.unique(time, return_inverse=True, return_counts=True)
+    events = np.asarray(np.bincount(where, event, len(times)), dtype=np.float64)
+    at_risk = np.cumsum(both[::-1], dtype=np.float64)[::-1]
     return times, at_risk, events, both - events
 
 
-def kaplan_meier(
-    time: Array, event: NDArray[np.bool_], weight: Array | None = None
-) -> tuple[Array, Array, Array]:
+def kaplan_meier(time: Array, event: NDArray[np.bool_]) -> tuple[Array, Array, Array]:
     """Distinct times, the share without an event after each, and its standard error by Greenwood's formula."""
-    times, at_risk, events, _ = counts(time, event, weight)
+    times, at_risk, events, _ = counts(time, event)
     left = 1.0 - events / at_risk
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = np.where(left > 0.0, events / (at_risk * np.maximum(at_risk - events, 1e-300)), 0.0)
@@ -220,7 +210,8 @@ def uno(
     tau: float | None = None,
 ) -> float:
     """The same with pairs weighted by the inverse square of the share that is not censored by then."""
-    share = value_before(*censoring(*training), time, 1.0)
+    # an event at a time is seen unless the row was censored before
+    share = value_at(*censoring(*training), time, 1.0, "left")
     use = event & (share > 0.0) & (time < (np.inf if tau is None else tau))
     own = np.where(use, 1.0 / np.square(np.where(share > 0.0, share, 1.0)), 0.0)
     pairs, right, same = concordant(time, event, risk)
@@ -237,7 +228,7 @@ def brier(
 ) -> Array:
     """Squared errors of predicted survival (n_rows, n_times) at every time, weighted against censoring."""
     curve = censoring(*training)
-    later, own = value_at(*curve, times, 1.0), value_before(*curve, time, 1.0)
+    later, own = value_at(*curve, times, 1.0), value_at(*curve, time, 1.0, "left")
     with np.errstate(divide="ignore"):
         of_times, of_rows = (np.where(one > 0.0, 1.0 / one, 0.0) for one in (later, own))
     died = (time[:, None] <= times) & event[:, None]

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError, check_known
 from kernelweave._parameters import Function, InstanceOf, Number, OneOf, Rule, Text, Unfit, Whole
@@ -71,6 +72,14 @@ def which_output(outputs: tuple[str, ...], output: str | int | None) -> int:
     if not 0 <= which < len(outputs):
         raise InputError(f"`output` must be from 0 to {len(outputs) - 1}, got {output!r}.")
     return which
+
+
+def output_of(estimator: BaseMKL, output: str | int | None) -> tuple[int, str]:
+    """Position and name of a class or output with its own weights, of a fitted estimator."""
+    check_is_fitted(estimator)
+    outputs = outputs_of(estimator)
+    which = which_output(outputs, output)
+    return which, outputs[which]
 
 
 def targets_of(estimator: Model, which: int) -> Labels:

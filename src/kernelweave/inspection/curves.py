@@ -29,15 +29,16 @@ from kernelweave.inspection.held import HeldOut, divisions_of
 from kernelweave.inspection.refitting import Fold, Rows, each_done, splitter_of
 from kernelweave.inspection.registry import (
     LEVEL,
-    MARGIN,
     Basis,
     Finding,
     Interval,
     Table,
     at,
     finding,
+    gained,
     intervals_of,
     plain,
+    unsure,
 )
 from kernelweave.inspection.scores import (
     OF_95,
@@ -197,11 +198,6 @@ def _gain(by_size: list[Scored], folds: list[Fold], level: float, scoring: Any) 
         return held_gain(divisions_of(tests, first), divisions_of(tests, second), level)
     means = [_together(own, folds, level, scoring).value for own in by_size[-2:]]
     return Interval(means[1] - means[0])
-
-
-def more_rows(gain: Interval) -> str:
-    """Whether the last rows of a learning curve have helped."""
-    return "yes" if gain.low > 0 else "no" if gain.high < MARGIN else "inconclusive"
 
 
 def _numbers(sizes: Array, most: int) -> list[int]:
@@ -378,18 +374,13 @@ def _learning_curve(basis: Basis) -> Finding:
         tables=(Table.of("learning-curve", "Learning curve", columns, note, formats),),
     )
     if np.isfinite([found.gain.low, found.gain.high]).all():
-        answer = more_rows(found.gain)
-        so = {
-            "yes": "",
-            "no": f"; a gain of {MARGIN} is unlikely",
-            "inconclusive": "; {rows:d} rows cannot tell",
-        }
+        answer = gained(found.gain)
         made = made.decides(
             "sure",
             "Would more rows help?",
             answer,
             "with {a:d} training rows {score} is {u:score}, with {b:d} it is {w:score}, a gain of {v:score}"
-            f"{{interval:score}}{so[answer]}.",
+            f"{{interval:score}}{unsure(answer, 'gain')}.",
             {"score": score},
             v=("details", "gain", "value"),
             low=("details", "gain", "low"),

@@ -20,7 +20,6 @@ from kernelweave.inspection.held import RowScore
 from kernelweave.inspection.paired import PairedTest
 from kernelweave.inspection.registry import (
     LEVEL,
-    MARGIN,
     Basis,
     Finding,
     Interval,
@@ -28,8 +27,10 @@ from kernelweave.inspection.registry import (
     at,
     ends,
     finding,
+    gained,
     intervals_of,
     only,
+    unsure,
 )
 from kernelweave.inspection.scores import FEWEST_ROWS, NEW_ROWS, OF_95, delta_interval, delta_p_value
 from kernelweave.inspection.survival import RiskGroups, SurvivalCalibration, divided, survival_at
@@ -393,15 +394,14 @@ def _out_of_fold(basis: Basis) -> Finding:
     made = _scores_of(held, "training rows out of fold", "out-of-fold", note)
     if GAIN not in made.values:
         return made
-    gain = made.values[GAIN]
-    answer = "yes" if gain.low > 0.0 else "no" if gain.high < MARGIN else "inconclusive"
-    so = {"yes": "", "no": f"; a gain of {MARGIN} is unlikely", "inconclusive": "; {n:d} rows cannot tell"}
+    answer = gained(made.values[GAIN])
     return made.decides(
         "baseline",
         "Better than equal weights of all kernels?",
         answer,
-        f"their concordance is {{w:score}}, a difference of {{v:score}}{{interval:score}}{so[answer]}.",
+        f"their concordance is {{w:score}}, a difference of {{v:score}}{{interval:score}}{unsure(answer, 'gain')}.",
         **ends(GAIN),
+        rows=at(GAIN, "n"),
         w=at(EQUAL),
     )
 

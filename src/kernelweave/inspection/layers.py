@@ -23,6 +23,7 @@ from kernelweave.inspection.arguments import (
     Seed,
     WhichWeights,
     decision_names,
+    output_of,
     outputs_of,
     targets_of,
     which_output,
@@ -162,14 +163,12 @@ def descent(estimator: Model, *, output: Output = None) -> LayerDescent:
     >>> bool((np.diff(found.criterion) <= 0).all()), [w.shape[1] for w in found.weights]
     (True, [4, 4])
     """
-    check_is_fitted(estimator)
-    outputs = outputs_of(estimator)
-    which = which_output(outputs, output)
+    which, name = output_of(estimator, output)
     histories = estimator.history_
     history = histories[which] if which < len(histories) else {}
     if not {"criterion", "weights"} <= set(history):
-        name = type(estimator.model_.learner).__name__
-        raise InputError(f"{name} has no descent of a criterion. Use learner='mlmkl', 'dmkl' or '2lmkl'.")
+        learner = type(estimator.model_.learner).__name__
+        raise InputError(f"{learner} has no descent of a criterion. Use learner='mlmkl', 'dmkl' or '2lmkl'.")
     final = estimator.model_.weights_of(which)
     ends = np.cumsum([len(w) for w in final])[:-1]
     distance = np.abs(history["weights"] - np.concatenate(final)).max(axis=1)
@@ -180,7 +179,7 @@ def descent(estimator: Model, *, output: Output = None) -> LayerDescent:
         validation=history.get("validation"),
         validation_error=history.get("validation_error"),
         kept=int(np.argmin(distance)),
-        output=outputs[which],
+        output=name,
     )
 
 
@@ -247,9 +246,7 @@ def layer_grams(
     >>> [K.shape for K in kw.inspection.layer_grams(model).kernels]
     [(30, 30), (30, 30)]
     """
-    check_is_fitted(estimator)
-    outputs = outputs_of(estimator)
-    which = which_output(outputs, output)
+    which, name = output_of(estimator, output)
     model = estimator.model_
     problems = problems_of(model.task)
     gram = problems[which if len(problems) > 1 else 0].gram
@@ -273,7 +270,7 @@ def layer_grams(
         kernels=tuple(np.triu(K) + np.triu(K, 1).T for K in tape.kernels),
         rows=rows,
         target=targets_of(estimator, which)[rows],
-        output=outputs[which],
+        output=name,
     )
 
 

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import COSTS, Alphas
 from kernelweave._forms import ShortRepr
@@ -17,8 +16,8 @@ from kernelweave._types import Array
 from kernelweave.estimators.choosing import check_path_arguments
 from kernelweave.fitting.model import fractions_of
 from kernelweave.fitting.source import TableSource
-from kernelweave.fitting.task import path_task, problems_of, shared_alphas
-from kernelweave.inspection.arguments import Model, Names, Output, outputs_of, which_output
+from kernelweave.fitting.task import path_task, problems_of, shared_alphas, silent
+from kernelweave.inspection.arguments import Model, Names, Output, output_of
 
 __all__ = ["Path", "regularization_path"]
 
@@ -101,9 +100,7 @@ def regularization_path(
     -------
     Path
     """
-    check_is_fitted(estimator)
-    outputs = outputs_of(estimator)
-    which = which_output(outputs, output)
+    which, name = output_of(estimator, output)
     task = estimator.model_.task
     problems = problems_of(task)
     learner = estimator.model_.learner
@@ -116,8 +113,7 @@ def regularization_path(
         alphas = shared_alphas(task, problems, n_alphas, learner) if found is None else found
     grid = np.sort(np.asarray(alphas, dtype=np.float64))[::-1]
     position = which if len(problems) > 1 else 0
-    tell = report or (lambda _: False)
-    path = path_task(task, [problems[position]], learner, grid, report=tell)[0]
+    [path] = path_task(task, [problems[position]], learner, grid, report=report or silent)
     weights = path.weights if path.weights.ndim == 2 else path.weights[:, which]
     inner = which if len(problems) == 1 else 0
     stacks = [layers[inner] for layers in getattr(path, "upper_layers", ()) if layers]
@@ -140,7 +136,7 @@ def regularization_path(
         weights=weights,
         coef=coef,
         chosen=int(np.argmin(np.abs(np.log(path.alphas) - np.log(estimator.alpha_)))),
-        output=outputs[which],
+        output=name,
         upper_weights=tuple(
             map(np.array, zip(*(layers.weights for layers in stacks if layers), strict=True))
         ),

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Callable, Mapping, Sequence, Sized
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Annotated, Any, Self, TypeVar, cast
 
@@ -281,6 +282,18 @@ def decided(p_value: float, gain: float, high: float, margin: float = MARGIN) ->
     if p_value < SMALL:
         return "yes" if gain > 0 else "no"
     return "no" if high < margin else "inconclusive"
+
+
+def gained(gain: Interval) -> str:
+    """The same by the ends of the interval of a gain."""
+    return "yes" if gain.low > 0.0 else "no" if gain.high < MARGIN else "inconclusive"
+
+
+def unsure(answer: str, what: str) -> str:
+    """What follows the numbers of an answer: that a gain, or a loss, is unlikely, or that `rows` rows cannot tell."""
+    if answer == "inconclusive":
+        return "; {rows:d} rows cannot tell"
+    return f"; a {what} of {MARGIN} is unlikely" if answer == "no" else ""
 
 
 @dataclass(frozen=True)
@@ -767,15 +780,12 @@ def repeated() -> dict[str, Declaration]:
 
 def possible(found: Found) -> list[str]:
     """Names of the findings that take time and that a model can have, by its other findings."""
-    return [name for name, one in repeated().items() if _can_have(one, found)]
-
-
-def _can_have(one: Declaration, found: Found) -> bool:
-    """Whether a finding is possible; not where the findings by which that is seen are not there."""
-    try:
-        return one.possible(found)
-    except KeyError:
-        return False
+    names = []
+    for name, one in repeated().items():
+        # the findings by which that is seen may not be there
+        with suppress(KeyError):
+            names += [name] if one.possible(found) else []
+    return names
 
 
 def compute(name: str, basis: Basis) -> Finding:

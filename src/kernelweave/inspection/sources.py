@@ -42,7 +42,6 @@ from kernelweave.inspection.refitting import Rows, each_done, plainly, splitter_
 from kernelweave.inspection.registry import (
     CORRECTED,
     LEVEL,
-    MARGIN,
     MOST_NAMED,
     SMALL,
     Basis,
@@ -54,9 +53,10 @@ from kernelweave.inspection.registry import (
     finding,
     intervals_of,
     named,
+    unsure,
 )
 from kernelweave.inspection.scores import OF_95, middle, usual_score
-from kernelweave.inspection.weights import view_weights, views_of
+from kernelweave.inspection.weights import view_weights
 
 if TYPE_CHECKING:
     from kernelweave.estimators import BaseMKL
@@ -225,7 +225,7 @@ def source_test(
         raise InputError(f"`y` must have one target for each row, got shape {truth.shape}.")
     parts = estimator.kernel_contributions(X)
     parts = parts[:, :, None] if parts.ndim == 2 else parts
-    views = views_of(estimator)
+    views = estimator.model_.views
     sources = list(dict.fromkeys(v for m, v in enumerate(views) if np.any(parts[:, m])))
     if not sources:
         raise InputError("No kernel of this model has a weight: there is nothing to exchange.")
@@ -395,7 +395,7 @@ def source_refit_test(
     """
     check_is_fitted(estimator)
     rows = Rows.read(estimator, X, y, params, groups)
-    views = views_of(estimator)
+    views = estimator.model_.views
     names = _left_out(estimator, views, sources)
     fresh = [
         _with_kernels(estimator, [m for m, view in enumerate(views) if view != name], choose_again)
@@ -510,12 +510,6 @@ def answers_of(found: SourceLosses, doubt: float = 0.0) -> list[str]:
 
 #: What happens in none of n rows happens in fewer than 3 / n of all rows, with 95 % confidence.
 CERTAIN = 3.0
-#: What is said of a source that does not matter, or may not.
-SO = {
-    "yes": "",
-    "no": f"; a loss of {MARGIN} is unlikely",
-    "inconclusive": "; {rows:d} rows cannot tell",
-}
 
 
 def _usual_score(model: Any) -> str:
@@ -566,7 +560,11 @@ def _sources(basis: Basis) -> Finding:
             answer,
             "where it is exchanged between held-out rows, the mean loss of {score} is {v:score} (p = {p:.2g}"
             + (", corrected for {k:d} sources)" if len(found.names) > 1 else ")")
-            + ("; {m:d} permutations cannot tell: p cannot be below {r:.2g}" if out_of_reach else SO[answer])
+            + (
+                "; {m:d} permutations cannot tell: p cannot be below {r:.2g}"
+                if out_of_reach
+                else unsure(answer, "loss")
+            )
             + ".",
             {"name": named(name), "score": score},
             v=at(name),
@@ -632,7 +630,7 @@ def _omission(basis: Basis) -> Finding:
             "fitted without it, the model has a mean {score} of {w:score} in place of {s:score} over {m:d} divisions "
             "of the rows (smaller training sets, for comparison only), a loss of {v:score}{interval:score}, p = {p:.2g}"
             + (", corrected for {k:d} sources" if len(found.names) > 1 else "")
-            + f"{SO[answer]}.",
+            + f"{unsure(answer, 'loss')}.",
             {"name": named(name), "score": score},
             **ends(name),
             w=("details", "without", name),

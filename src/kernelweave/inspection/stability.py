@@ -42,7 +42,6 @@ from kernelweave.inspection.registry import (
     named,
 )
 from kernelweave.inspection.scores import middle
-from kernelweave.inspection.weights import by_source
 from kernelweave.normalizers import Trace, resolve
 
 __all__ = ["WeightStability", "weight_stability"]
@@ -223,8 +222,8 @@ def weight_stability(
             "rows some columns are read in another way, such as names of rows. Leave these out, or name the kernels."
         )
     samples = np.array([weights for weights, _ in found])
-    sources, shares = by_source(estimator, np.array([share for _, share in found]))
-    full = by_source(estimator, estimator.model_.weight_shares)[1]
+    sources, shares = estimator.model_.by_source(np.array([share for _, share in found]))
+    _, full = estimator.model_.sources
     order = np.argsort(-full, kind="stable")
     shares, views = shares[:, order], tuple(sources[k] for k in order)
     low, high = middle(samples, level)

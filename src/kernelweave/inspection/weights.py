@@ -98,21 +98,9 @@ def view_weights(estimator: Model) -> dict[str, float]:
         By view name, or by columns.
     """
     check_is_fitted(estimator)
-    sources, found = by_source(estimator, estimator.model_.weight_shares)
+    sources, found = estimator.model_.sources
     order = np.argsort(-found, kind="stable")
     return {sources[k]: float(found[k]) for k in order}
-
-
-def by_source(estimator: Model, shares: Array) -> tuple[list[str], Array]:
-    """The sources of a model, and sums of numbers of kernels, (..., n_kernels), over those of each source."""
-    names, sums = estimator.model_.by_source(shares)
-    return names, sums
-
-
-def views_of(estimator: Model) -> list[str]:
-    """The view of every kernel."""
-    views: list[str] = estimator.model_.views
-    return views
 
 
 @checked
@@ -236,7 +224,7 @@ def _kernel_weights(basis: Basis) -> Finding:
     note = f"{hidden}{n_all} kernels in {'this layer' if layers else 'all'}. Stored as: {model.gram_}."
     title = "Weight by kernel, first layer" if layers else "Weight by kernel"
     # of several sources their weights are what was asked for
-    brief = len(set(views_of(model))) < 2
+    brief = len(set(model.model_.views)) < 2
     return Finding(
         {str(name): Interval(float(mean)) for name, mean in zip(names, means, strict=True)},
         "The weight of a kernel as a fraction of all weights of an output.",

@@ -360,30 +360,21 @@ class LayerSpectraDisplay(drawing.Display):
     floor = 1e-10
 
     def _belong(self) -> None:
-        drawing.same_length(
-            {
-                "before": self.before,
-                "after": self.after,
-                "rank_before": self.rank_before,
-                "rank_after": self.rank_after,
-            }
-        )
+        names = ("before", "after", "rank_before", "rank_after")
+        drawing.same_length({name: getattr(self, name) for name in names})
 
     def _draw(self, ax: Axes | None, name: str, style: Style) -> None:
         self.figure_, self.ax_ = drawing.axes(ax, (8.0, 4.2))
         self.before_lines_: list[Any] = []
         self.after_lines_: list[Any] = []
         for depth in range(len(self.after)):
-            for values, ranks, lines, label, look in (
-                (self.before, self.rank_before, self.before_lines_, "equal weights", ("--", 1.0)),
-                (self.after, self.rank_after, self.after_lines_, "learnt weights", ("-", 1.6)),
+            for values, ranks, lines, label, line, wide in (
+                (self.before, self.rank_before, self.before_lines_, "equal weights", "--", 1.0),
+                (self.after, self.rank_after, self.after_lines_, "learnt weights", "-", 1.6),
             ):
-                drawn = {
-                    "color": drawing.COLORS[depth % len(drawing.COLORS)],
-                    **dict(zip(("linestyle", "linewidth"), look, strict=True)),
-                    "label": f"{drawing.layer_name(depth)}, {label}: {ranks[depth]:.3g}",
-                    **style,
-                }
+                told = f"{drawing.layer_name(depth)}, {label}: {ranks[depth]:.3g}"
+                own: Style = {"color": drawing.COLORS[depth % len(drawing.COLORS)], "label": told}
+                drawn = {"linestyle": line, "linewidth": wide, **own, **style}
                 shares = np.where(values[depth] > self.floor, values[depth], np.nan)
                 lines += self.ax_.plot(np.arange(1, len(shares) + 1), shares, **drawn)
         drawing.log_axis(self.ax_, "x")

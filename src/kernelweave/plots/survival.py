@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 from kernelweave import inspection
 from kernelweave._checks import InputError
 from kernelweave._parameters import InstanceOf, checked
-from kernelweave._types import Axes, Features
+from kernelweave._types import Axes, Features, Style
 from kernelweave.inspection.survival import GivenTimes, Groups, SurvivalModel
 from kernelweave.plots import drawing
 
@@ -16,7 +16,7 @@ __all__ = ["RiskGroupsDisplay"]
 
 
 @dataclass(eq=False, repr=False)
-class RiskGroupsDisplay(drawing.Checked):
+class RiskGroupsDisplay(drawing.Display):
     """Kaplan-Meier curves of groups of predicted risk, with 95 % bands.
 
     Parameters
@@ -36,23 +36,7 @@ class RiskGroupsDisplay(drawing.Checked):
         if not self.groups.names:
             raise InputError("`groups` must have at least one group.")
 
-    @checked
-    def plot(self, ax: Axes | None = None, *, name: drawing.Title = None, **style: Any) -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Default: a new figure.
-        name : str, optional
-            Title.
-        **style : dict
-            Passed to `Axes.step`.
-
-        Returns
-        -------
-        self
-        """
+    def _draw(self, ax: Axes | None, name: str, style: Style) -> None:
         self.figure_, self.ax_ = drawing.axes(ax, (6.5, 4.2))
         found, self.lines_ = self.groups, []
         parts = zip(found.names, found.rows, found.times, found.survival, found.bands, strict=True)
@@ -69,10 +53,9 @@ class RiskGroupsDisplay(drawing.Checked):
                 linewidth=0,
             )
         self.ax_.set(xlabel="time", ylabel="share without an event", ylim=(0.0, 1.02))
-        drawing.titled(self.ax_, name or "")
+        drawing.titled(self.ax_, name)
         drawing.legend_beside(self.ax_)
         drawing.plain(self.ax_)
-        return self
 
     @classmethod
     @checked

@@ -256,7 +256,7 @@ def _read_frame(X: TableLike) -> tuple[list[str] | None, list[Column]]:
 def _dated(values: NDArray[Any], what: str, zone: str = "") -> Column | None:
     """A column of dates, or of durations, which are numbers of days; None of anything else."""
     found = read_dates(values, what, zone)
-    return None if found is None else Column(found.days, zone=None if found.durations else found.zone)
+    return None if found is None else Column(found[0], zone=found[1])
 
 
 def _frame_columns(X: DataFrame | Any) -> tuple[list[object], Iterator[tuple[NDArray[Any], bool, str]]]:

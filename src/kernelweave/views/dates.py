@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from kernelweave._checks import InputError, is_missing
 from kernelweave._types import Values
 
-__all__ = ["DateForm", "GivenDates", "at_zone", "date_forms", "elapsed_pairs", "read_dates"]
+__all__ = ["DateForm", "at_zone", "date_forms", "elapsed_pairs", "read_dates"]
 
 Array = NDArray[np.float64]
 
@@ -37,25 +37,6 @@ _ORDINAL = _EPOCH.toordinal()
 _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d\d):?(\d\d)(?::?(\d\d))?")
 #: An offset holds for a quarter of an hour.
 _QUARTERS = 96
-
-
-@dataclass(frozen=True)
-class GivenDates:
-    """A column of dates or durations as it is given.
-
-    Attributes
-    ----------
-    days : array of shape (n_rows,)
-        Dates as days since 1970, durations as days; NaN where missing.
-    zone : str
-        The time zone; the days are those of UTC then. Empty: the days are as on a calendar.
-    durations : bool
-        Whether these are durations, which are numbers.
-    """
-
-    days: Array
-    zone: str = ""
-    durations: bool = False
 
 
 @dataclass(frozen=True)
@@ -198,8 +179,11 @@ def _periods(days: Array) -> tuple[str, ...]:
 # ---- given columns ------------------------------------------------------------------------------------
 
 
-def read_dates(values: NDArray[Any], what: str, zone: str = "") -> GivenDates | None:
-    """A given column as dates or durations; None if it holds neither.
+def read_dates(values: NDArray[Any], what: str, zone: str = "") -> tuple[Array, str | None] | None:
+    """Dates of a given column as days since 1970, or durations as days, NaN where missing; None if it holds neither.
+
+    The second part is the time zone of dates, whose days are those of UTC then, and empty for dates without one, whose
+    days are as on a calendar; it is None for durations, which are numbers.
 
     Parameters
     ----------
@@ -221,7 +205,7 @@ def read_dates(values: NDArray[Any], what: str, zone: str = "") -> GivenDates | 
         since = values - np.datetime64(0, "D") if values.dtype.kind == "M" else values
         missing = np.isnat(values)
         days = np.where(missing, np.timedelta64(0, "D"), since) / unit
-        return GivenDates(np.where(missing, np.nan, days), zone, values.dtype.kind == "m")
+        return np.where(missing, np.nan, days), zone if values.dtype.kind == "M" else None
     if values.dtype.kind != "O":
         return None
     first = next((value for value in values if not is_missing(value)), None)
@@ -236,7 +220,7 @@ def read_dates(values: NDArray[Any], what: str, zone: str = "") -> GivenDates | 
         )
     if _is_duration(first):
         spans = [math.nan if is_missing(v) else _span(v) for v in values]
-        return GivenDates(np.array(spans, dtype=np.float64), "", True)
+        return np.array(spans, dtype=np.float64), None
     read = [(math.nan, None) if is_missing(value) else _moment(value) for value in values]
     zones = {own for days, own in read if not math.isnan(days)}
     if None in zones and len(zones) > 1:
@@ -244,7 +228,7 @@ def read_dates(values: NDArray[Any], what: str, zone: str = "") -> GivenDates | 
             f"{what[0].upper()}{what[1:]} has dates with and without a time zone. Give all of them one, or none."
         )
     [own] = zones if len(zones) == 1 else ["UTC"]
-    return GivenDates(np.array([days for days, _ in read], dtype=np.float64), own or "")
+    return np.array([days for days, _ in read], dtype=np.float64), own or ""
 
 
 def at_zone(days: Array, zone: str) -> Array:

@@ -230,9 +230,9 @@ class TableEncoder:
             else:
                 values[:, j] = column.floats(column_name(j, self.names_))
         check_missing(values.T, self.names_, allowed=self.missing)
-        return self._of_numbers(values, _some(kept))
+        return self._of_numbers(values, kept)
 
-    def _of_numbers(self, values: Values, cells: tuple[Cells | None, ...] | None = None) -> Table:
+    def _of_numbers(self, values: Values, cells: Sequence[Cells | None] = ()) -> Table:
         names = None if self.names_ is None else tuple(self.names_)
         if self.sparse_:
             rows = values if is_sparse(values) else as_csr(values, missing=True)
@@ -266,7 +266,7 @@ class TableEncoder:
             first = (np.full(n_rows, np.nan), (np.arange(n_rows), np.zeros(n_rows, dtype=np.intp)))
             return self._of_numbers(sparse.csr_array(first, shape=(n_rows, self.n_columns_)))
         kept = [Cells([""] * n_rows) if j in self.texts_ else None for j in range(self.n_columns_)]
-        return self._of_numbers(np.full((n_rows, self.n_columns_), np.nan), _some(kept))
+        return self._of_numbers(np.full((n_rows, self.n_columns_), np.nan), kept)
 
     def _order(self, given: GivenTable) -> list[int] | None:
         """Positions of the columns of `fit`, None for all in their order; raises for missing and for new columns."""
@@ -292,10 +292,6 @@ class TableEncoder:
             raise InputError(message)
         place = {name: j for j, name in enumerate(names)}
         return [place[name] for name in fitted]
-
-
-def _some(cells: Sequence[Cells | None]) -> tuple[Cells | None, ...] | None:
-    return tuple(cells) if any(one is not None for one in cells) else None
 
 
 class GramEncoder:

@@ -333,7 +333,7 @@ class Table(InheritedTexts):
         values: Values,
         names: tuple[str, ...] | None,
         levels: tuple[int, ...] | None = None,
-        cells: tuple[Cells | None, ...] | None = None,
+        cells: Sequence[Cells | None] | None = None,
         dates: tuple[DateForm | None, ...] | None = None,
     ) -> Self:
         """A table of what was checked already, or of nodes of a graph in place of numbers.
@@ -352,7 +352,7 @@ class Table(InheritedTexts):
             What kernels read of each column of dates.
         """
         made, own = object.__new__(cls), (0,) * values.shape[1] if levels is None else levels
-        vars(made).update(values=values, names=names, levels=own, cells=cells, dates=dates)
+        vars(made).update(values=values, names=names, levels=own, cells=_some(cells or ()), dates=dates)
         return made
 
     @property
@@ -410,10 +410,6 @@ class Table(InheritedTexts):
     @cached_property
     def _position(self) -> dict[str, int]:
         return {name: j for j, name in enumerate(self.names or ())}
-
-    @property
-    def _all_numeric(self) -> bool:
-        return not any(self.levels)
 
     @property
     def _all_text(self) -> bool:
@@ -537,7 +533,7 @@ class Table(InheritedTexts):
         if self._marks is not None and self.marked.any():
             marks, marked = self._marks
             return np.concat([self._with(_marks=None).take(), marks[:, marked]], axis=1, dtype=np.float64)
-        if self._all_numeric:
+        if not any(self.levels):
             return self.values
         if self._all_text:
             raise InputError(

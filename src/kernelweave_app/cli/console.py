@@ -15,6 +15,8 @@ from rich.markup import escape
 from rich.progress import MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
+from kernelweave_app import runs
+
 if TYPE_CHECKING:
     from kernelweave._callbacks import CallbackContext
     from kernelweave.estimators import BaseMKL
@@ -192,6 +194,11 @@ class Steps:
         """Show one finished step; returns False, as nothing requests a stop."""
         self.show(self.done + 1, self.total)
         return False
+
+    def told(self, text: str) -> bool:
+        """The same of a text such as "fit 3 of 40", which may say how many there are."""
+        self.total = runs.evidence.total_of(text) or self.total
+        return self.advance(text)
 
     def show(self, done: int, total: int | None, left: float | None = None) -> None:
         """Show how many steps are done, and how many seconds are left; None: in proportion to the steps."""

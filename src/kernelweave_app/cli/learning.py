@@ -163,8 +163,7 @@ def _add_until(end: float, kinds: list[str], add: Callable[[str, Callable[[str],
         with Steps(repeated()[kind].title.lower()) as steps:
 
             def told(text: str, steps: Steps = steps, stop: float = stop) -> bool:
-                steps.total = runs.evidence.total_of(text) or steps.total
-                return steps.advance(text) or time.monotonic() > stop
+                return steps.told(text) or time.monotonic() > stop
 
             try:
                 add(kind, told)
@@ -507,13 +506,7 @@ def evidence(
     interrupted = False
     for kind in [known[name] for name in what] or possible(found):
         with Steps(repeated()[kind].title.lower(), counts.get(kind) or None) as steps:
-
-            def told(text: str, steps: Steps = steps) -> bool:
-                # a division or a size takes several fits
-                steps.total = runs.evidence.total_of(text) or steps.total
-                return steps.advance(text)
-
-            how: Any = {"refit": not fixed, "max_false": max_false, "jobs": jobs, "report": told}
+            how: Any = {"refit": not fixed, "max_false": max_false, "jobs": jobs, "report": steps.told}
             try:
                 rows, count = (train, asked.test), counts.get(kind, 0)
                 basis = runs.evidence.basis_of(model, spec, prepared, rows, held, count=count, **how)

@@ -9,7 +9,7 @@ import re
 import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from kernelweave._errors import InputError, check_known
 from kernelweave._forms import numbered
@@ -20,12 +20,8 @@ from kernelweave_app.runs.folders import read_kept
 #: Distinct whole numbers that are taken for classes.
 CLASSES_AT_MOST = 10
 #: Types of columns by name.
-TYPES: tuple[Literal["number"], Literal["category"], Literal["text"], Literal["date"]] = (
-    "number",
-    "category",
-    "text",
-    "date",
-)
+ColumnType = Literal["number", "category", "text", "date"]
+TYPES: tuple[ColumnType, ...] = get_args(ColumnType)
 #: Ways in which text tables write dates so that day and month cannot be mixed up: the look of every cell, and the
 #: format by which pandas reads it.
 DATES: tuple[tuple[re.Pattern[str], str], ...] = (

@@ -131,7 +131,7 @@ def read_division(column: Series, asked: str | Sequence[str] = "") -> tuple[NDAr
     name = str(column.name)
     texts = texts_of(column)
     counts = counts_of(texts)
-    wanted = {_plain(value) for value in names_in(asked if isinstance(asked, str) else list(asked))}
+    wanted = {_plain(value) for value in names_in(asked)}
     sides = {text: _plain(text) in wanted for text in counts} if wanted else _by_words(name, counts)
     held = texts.map(sides).to_numpy(dtype=bool)
     return held, Division(

@@ -147,11 +147,8 @@ def scores_apart(
             times = HeldTimes.of(model, X.iloc[np.flatnonzero(rows)], y[rows], training)
             return {name: times.scores[name] for name in times.texts}, times.texts
         held = HeldOut.of_columns(model, frame[rows], y[rows])
-        made, texts = (
-            {name: value for name, value in held.scores.items() if value == value},
-            score_texts(held),
-        )
-        return made, {name: texts[name] for name in made}
+        made, said = {name: value for name, value in held.scores.items() if value == value}, score_texts(held)
+        return made, {name: said[name] for name in made}
 
     (others, texts), known = scores(~inside), {}
     if inside.any() and not others:

@@ -151,7 +151,7 @@ def with_further(
 def name_views(asked: str | Sequence[str]) -> dict[str, str]:
     """Files by the names of views, from texts such as "words=words.npz"."""
     found: dict[str, str] = {}
-    for one in names_in(asked) if isinstance(asked, str) else asked:
+    for one in names_in(asked):
         name, separator, path = (part.strip() for part in one.partition("="))
         if not separator or not name or not path:
             raise InputError(f"Setting `view` must be like 'words=words.npz', got {one!r:.100}.")
@@ -191,7 +191,7 @@ def named_grams(
         By the name of the view: that of the text, or of the array where a file has several, or else of the file.
     """
     found: dict[str, tuple[str, str, GramFile]] = {}
-    for one in names_in(asked) if isinstance(asked, str) else asked:
+    for one in names_in(asked):
         name, separator, path = (part.strip() for part in one.partition("="))
         if not separator or "/" in name or Path(one).exists():
             name, path = "", one.strip()

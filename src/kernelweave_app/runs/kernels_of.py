@@ -14,7 +14,7 @@ from kernelweave.kernels.composed import cells_read
 from kernelweave.views import PrecomputedView, as_table
 from kernelweave_app.runs.further_views import Tables
 from kernelweave_app.runs.preparing import Prepared
-from kernelweave_app.runs.spec import Spec
+from kernelweave_app.runs.spec import Spec, plain_kernels
 
 BANKS = ("default", "linear_features", "mlmkl", "per_column", "rkl", "rls2", "simplemkl")
 
@@ -40,16 +40,16 @@ def make_kernels(spec: Spec, prepared: Prepared) -> Any:
     X = prepared.X
     if isinstance(X, Tables):
         asked = kernels_by_view(spec, X.names)
-        if all(map(_is_default, asked.values())):
+        if plain_kernels(asked):
             return None
         return {view: _kernels_of_table(spec, view, text, X[view]) for view, text in asked.items()}
     if prepared.views:
         asked = kernels_by_view(spec, prepared.views)
-        if all(map(_is_default, asked.values())):
+        if plain_kernels(asked):
             return banks.DefaultViews(dict(prepared.views))
         return [
             kernel.on(columns, name=view)
-            if kernel.columns is None or not _is_default(asked[view])
+            if kernel.columns is None or not plain_kernels(asked[view])
             else kernel
             for view, columns in prepared.views.items()
             for kernel in _kernels_of_columns(asked[view], prepared, columns)
@@ -80,13 +80,9 @@ def _plain(text: str) -> str:
     return text.strip().lower().replace("-", "_")
 
 
-def _is_default(text: str) -> bool:
-    return _plain(text) == "default"
-
-
 def _kernels_of_columns(text: str, prepared: Prepared, columns: list[str]) -> list[Kernel]:
     """The kernels of a view of columns: those named, or those of a plain fit where other views have their own."""
-    if not _is_default(text):
+    if not plain_kernels(text):
         return parse_kernels(text)
     table = as_table(prepared.X[columns])
     return list(banks.default(table.declared(long_texts(table, None)), regression=False))
@@ -100,7 +96,7 @@ def _kernels_of_table(spec: Spec, view: str, text: str, table: Any) -> list[Kern
                 f"View {view!r} is a precomputed kernel, and is taken as it is, got {text!r:.60}. Leave it out."
             )
         return None
-    if _is_default(text):
+    if plain_kernels(text):
         return None
     if _plain(text) in BANKS:
         raise InputError(

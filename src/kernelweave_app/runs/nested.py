@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from kernelweave._errors import InputError
+from kernelweave.estimators import BaseMKL
 from kernelweave.inspection.held import HeldOut, divisions_of
 from kernelweave.inspection.held_times import HeldTimes
 from kernelweave_app.runs.fitting import fit_model, make_cv, make_model
@@ -28,7 +30,7 @@ def nested_predictions(
     Parameters
     ----------
     spec : Spec
-        `nested` is the number of outer folds, 0 for none.
+        `nested` is the number of outer folds, 0 for none; of survival it is `cv`.
     prepared : Prepared
     rows : array of int
         Rows to divide; held-out rows are not among them.
@@ -40,75 +42,41 @@ def nested_predictions(
     Returns
     -------
     list of HeldOut, or HeldTimes
-        The rows with their predictions, one for each division of the rows; of survival, where outer folds are those of
-        `cv`, one for all.
+        The rows with their predictions, one for each division of the rows; of survival one for all, with the
+        predictions of equal weights beside them.
     """
-    if prepared.task == SURVIVAL:
-        return _out_of_fold(spec, prepared, rows, progress, report)
-    if not spec.nested:
+    survival = prepared.task == SURVIVAL
+    if not survival and not spec.nested:
         return []
-    if spec.nested == 1:
+    if not survival and spec.nested == 1:
         raise InputError("Setting `nested`: at least 2 outer folds are needed, or 0 for none.")
-    once = spec.model_copy(update={"cv": spec.nested, "repeats": 1})
-    outer = make_cv(once, prepared.task, several=bool(prepared.names))
-    all_rows = prepared.some(rows)
-    found: list[HeldOut] = []
+    what, kind, every = "outer fold", prepared.task, prepared.some(rows)
+    once, shares = spec.model_copy(update={"cv": spec.nested, "repeats": 1}), every.y
+    if survival:
+        # each row once: repetitions are no more rows
+        once, shares = spec.model_copy(update={"repeats": 1, "splits": "k-fold"}), events_of(every.y)
+        enough = min(shares.sum(), (1.0 - shares).sum()) >= spec.cv
+        what, kind = "fold", "classification" if enough else SURVIVAL
+        times = np.unique(every.y[shares > 0, 1].astype(float))
+        equal = spec.model_copy(update={"method": "uniform", "learner_params": {}})
     try:
-        parts = list(outer.split(all_rows.frame, all_rows.y, all_rows.groups))
+        splitter = make_cv(once, kind, several=bool(prepared.names))
+        parts = list(splitter.split(every.frame, shares, every.groups))
     except ValueError as error:
-        raise InputError(f"The rows cannot be divided into {spec.nested} outer folds: {error}") from error
+        raise InputError(f"The rows cannot be divided into {once.cv} {what}s: {error}") from error
+    found: list[Any] = []
     for k, (inside, outside) in enumerate(parts):
-        model = fit_model(make_model(spec, prepared, rows[outside]), prepared, rows[inside], progress)
-        new, seen = all_rows.some(outside), all_rows.some(inside)
-        found.append(HeldOut.of_fold(model, (new.X, new.y), (seen.X, seen.y)))
-        if report(f"outer fold {k + 1} of {spec.nested}"):
+
+        def fit(own: Spec, inside: Rows = inside, outside: Rows = outside) -> BaseMKL:
+            return fit_model(make_model(own, prepared, rows[outside]), prepared, rows[inside], progress)
+
+        model, seen, new = fit(spec), every.some(inside), every.some(outside)
+        if survival:
+            held = HeldTimes.of(model, new.X, new.y, seen.y, times=times)
+            found.append(replace(held, equal=fit(equal).predict(new.X)))
+        else:
+            found.append(HeldOut.of_fold(model, (new.X, new.y), (seen.X, seen.y)))
+        if report(f"{what} {k + 1} of {len(parts)}"):
             break
-    return divisions_of([outside for _, outside in parts[: len(found)]], found)
-
-
-def _out_of_fold(
-    spec: Spec,
-    prepared: Prepared,
-    rows: Rows,
-    progress: object,
-    report: Callable[[str], bool] = lambda _: False,
-) -> HeldTimes:
-    """The training rows as models of the other folds predict them, each with a C of its own; equal weights beside.
-
-    Parameters
-    ----------
-    spec : Spec
-        `cv` is the number of folds.
-    prepared : Prepared
-    rows : array of int
-    progress : callback, optional
-        Called with the steps of every fit.
-    report : callable
-        Called after every fold; a true value stops.
-
-    Returns
-    -------
-    HeldTimes
-    """
-    every = prepared.some(rows)
-    event = events_of(every.y)
-    enough = min(event.sum(), (1.0 - event).sum()) >= spec.cv
-    # each row once: repetitions are no more rows
-    once = spec.model_copy(update={"repeats": 1, "splits": "k-fold"})
-    folds = make_cv(once, "classification" if enough else SURVIVAL)
-    try:
-        parts = list(folds.split(every.frame, event, every.groups))
-    except ValueError as error:
-        raise InputError(f"The rows cannot be divided into {spec.cv} folds: {error}") from error
-    times = np.unique(every.y[event > 0, 1].astype(float))
-    equal = spec.model_copy(update={"method": "uniform", "learner_params": {}})
-    found: list[HeldTimes] = []
-    for k, (inside, outside) in enumerate(parts):
-        seen, new = rows[inside], every.some(outside)
-        model = fit_model(make_model(spec, prepared, rows[outside]), prepared, seen, progress)
-        held = HeldTimes.of(model, new.X, new.y, prepared.y[seen], times=times)
-        other = fit_model(make_model(equal, prepared, rows[outside]), prepared, seen, progress)
-        found.append(replace(held, equal=other.predict(new.X)))
-        if report(f"fold {k + 1} of {len(parts)}"):
-            break
-    return HeldTimes.joined(found, [outside for _, outside in parts[: len(found)]], every.y)
+    tests = [outside for _, outside in parts[: len(found)]]
+    return HeldTimes.joined(found, tests, every.y) if survival else divisions_of(tests, found)

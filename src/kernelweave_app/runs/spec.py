@@ -28,7 +28,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -58,6 +58,7 @@ from kernelweave._parameters import (
     with_present_names,
 )
 from kernelweave._types import Tree
+from kernelweave_app.runs.columns import ColumnType
 from kernelweave_app.runs.settings import (
     SpecField,
     learner_of,
@@ -374,9 +375,7 @@ class Spec(BaseModel):
     weights: Annotated[Text, _data("Column of weights")] = ""
     group: Annotated[Text, _data("Column of groups")] = ""
     drop: Annotated[Text | Names, _data("Columns left out")] = ""
-    types: Annotated[
-        Text | dict[str, Literal["number", "category", "text", "date"]], _data("Types of columns")
-    ] = ""
+    types: Annotated[Text | dict[str, ColumnType], _data("Types of columns")] = ""
     max_memory: Annotated[Text, _computing("Memory for kernels")] = "auto"
     rank_tol: Annotated[
         Real, _of_estimators("rank_tol"), _computing("Share left out of low-rank kernels")

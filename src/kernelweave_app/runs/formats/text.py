@@ -118,6 +118,10 @@ class Text(Format):
         return [f"{variable} = pd.read_csv({path!r}{told})"]
 
 
+def _unpacked(path: Path) -> Any:
+    return UNPACKERS.get(path.suffix.lower(), open)(path, "rb")
+
+
 def text_encoding(start: bytes) -> str:
     """How a text table is encoded, by its first bytes: UTF-16, the Unicode text of spreadsheets, has a mark there.
 
@@ -143,8 +147,7 @@ def check_text(path: Path) -> str:
     """
     place, encoding, decoder = 0, "", codecs.getincrementaldecoder("utf-16")()
     text = codecs.getincrementaldecoder("utf-8")()
-    unpack: Any = UNPACKERS.get(path.suffix.lower(), open)
-    with unpack(path, "rb") as file:
+    with _unpacked(path) as file:
         while chunk := file.read(2**20):
             encoding = encoding or text_encoding(chunk)
             if encoding == "utf-16":
@@ -194,8 +197,7 @@ def look_at_text(path: Path, encoding: str = "") -> tuple[dict[str, object], lis
     import pandas as pd
 
     if not encoding:
-        unpack: Any = UNPACKERS.get(path.suffix.lower(), open)
-        with unpack(path, "rb") as file:
+        with _unpacked(path) as file:
             encoding = text_encoding(file.read(4))
     # the first lines as pandas unpacks and decodes them; tables do not contain this separator, so that a line is one
     # field
@@ -238,11 +240,10 @@ def look_at_text(path: Path, encoding: str = "") -> tuple[dict[str, object], lis
 
 def header_of(path: Path) -> list[str]:
     """The names of the columns of a text table, without pandas; none where they cannot be told so quickly."""
-    unpack: Any = UNPACKERS.get(path.suffix.lower(), open)
     if not Text().named(path.name):
         return []
     try:
-        with unpack(path, "rb") as file:
+        with _unpacked(path) as file:
             start = file.read(CHUNK)
         whole = start if len(start) < CHUNK else start[: start.rfind(b"\n")]
         lines = whole.decode("utf-8-sig").splitlines()[:LOOKED_AT]
