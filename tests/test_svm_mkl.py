@@ -652,7 +652,9 @@ def test_features_as_kernels_where_newton_is_slow(weight_set, loss):
 
 @pytest.mark.parametrize("weight_set", ["simplex", CappedSimplex(0.6)], ids=str)
 @pytest.mark.parametrize(
-    "loss", [Quantile(0.2), Quantile(0.9), EpsilonInsensitive(0.1), Huber(0.2), SquaredHinge(), Hinge()], ids=str
+    "loss",
+    [Quantile(0.2), Quantile(0.9), EpsilonInsensitive(0.1), Huber(0.2), SquaredHinge(), Hinge()],
+    ids=str,
 )
 def test_the_interior_point_reaches_the_optimum_of_every_loss_by_itself(loss, weight_set, rng):
     """The bounds of variables for residuals of either sign differ in quantile regression."""
