@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError, check_vector
 from kernelweave._docstrings import InheritedTexts
@@ -674,15 +674,20 @@ class BoxLoss(Loss):
         slope = y - self.tube * np.sign(b) if self.tube else y
         return slope - self.ridge(costs) * b if self.ridged else slope
 
+    def _within(self, y: Array, costs: Array, b: Array) -> NDArray[np.bool_]:
+        """Whether coefficients are neither at a bound nor at the kink of a tube."""
+        low, high = self.bounds(y, costs)
+        return (b > low) & (b < high) & ((b != 0.0) | (self.tube == 0.0))
+
     def free(self, y: Array, costs: Array, b: Array) -> Index:
-        """Free rows: neither zero nor at a bound.
+        """Free rows: neither at a bound nor at the kink of a tube.
 
         Parameters
         ----------
         y, costs, b : arrays of shape (n_samples,)
             Targets, costs of the rows (C times the sample weights) and coefficients.
         """
-        return np.flatnonzero((b != 0) & (np.abs(b) < costs))
+        return np.flatnonzero(self._within(y, costs, b))
 
     def system(
         self, K: Array, y: Array, costs: Array, b: Array, rows: Index, *, fit_intercept: bool = True
@@ -722,8 +727,7 @@ class BoxLoss(Loss):
             Targets, costs of the rows (C times the sample weights), centre of the quadratic term, its width, decision
             values and coefficients.
         """
-        low, high = self.bounds(y, costs)
-        return np.where((b != 0.0) & (b > low) & (b < high), pull / (1.0 + pull * self.ridge(costs)), 0.0)
+        return np.where(self._within(y, costs, b), pull / (1.0 + pull * self.ridge(costs)), 0.0)
 
     def solve(
         self, machine: WithData, K: Array, tol: float, start: Array | None, entry_error: float

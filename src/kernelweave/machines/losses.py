@@ -132,9 +132,6 @@ class SquaredHinge(BoxLoss):
         most = np.where(costs > 0, UNBOUNDED, 0.0)
         return np.minimum(0.0, y * most), np.maximum(0.0, y * most)
 
-    def free(self, y: Array, costs: Array, b: Array) -> Index:
-        return np.flatnonzero(b)
-
     def sides(self, y: Array, costs: Array) -> Sides:
         unbounded = np.full(len(y), np.inf)
         return Sides(y[None], np.ones((1, len(y))), unbounded, 1.0 / costs, _balanced(y, costs))
@@ -225,9 +222,6 @@ class Squared(BoxLoss):
     def bounds(self, y: Array, costs: Array) -> tuple[Array, Array]:
         most = np.where(costs > 0, np.inf, 0.0)
         return -most, most
-
-    def free(self, y: Array, costs: Array, b: Array) -> Index:
-        return np.flatnonzero(costs > 0)
 
     def solve(
         self, machine: WithData, K: Array, tol: float, start: Array | None, entry_error: float
@@ -326,9 +320,6 @@ class Huber(BoxLoss):
     def bounds(self, y: Array, costs: Array) -> tuple[Array, Array]:
         return -self.delta * costs, self.delta * costs
 
-    def free(self, y: Array, costs: Array, b: Array) -> Index:
-        return np.flatnonzero(np.abs(b) < self.delta * costs)
-
     def sides(self, y: Array, costs: Array) -> Sides:
         return _both(y, costs, np.stack([self.delta * costs] * 2), 1.0 / costs)
 
@@ -377,14 +368,6 @@ class Quantile(BoxLoss):
 
     def bounds(self, y: Array, costs: Array) -> tuple[Array, Array]:
         return (self.q - 1.0) * costs, self.q * costs
-
-    def free(self, y: Array, costs: Array, b: Array) -> Index:
-        low, high = self.bounds(y, costs)
-        return np.flatnonzero((b > low) & (b < high))
-
-    def proximal_slope(self, y: Array, costs: Array, centre: Array, pull: Array, f: Array, b: Array) -> Array:
-        low, high = self.bounds(y, costs)
-        return np.where((b > low) & (b < high), pull, 0.0)
 
     def sides(self, y: Array, costs: Array) -> Sides:
         low, high = self.bounds(y, costs)
