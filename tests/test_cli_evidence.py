@@ -193,6 +193,7 @@ def test_scores_of_nested_folds_stay(wine, tmp_path, capsys):
     assert after["rows"] == before["rows"]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_one_score_is_the_one_to_report(wine, tmp_path, capsys):
     """That of nested folds where there are some, else that of held-out rows; further evidence changes nothing."""
     out = tmp_path / "run"
@@ -208,6 +209,7 @@ def test_one_score_is_the_one_to_report(wine, tmp_path, capsys):
         assert other not in text
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_new_run_takes_the_evidence_of_an_earlier_one_away(done, tmp_path):
     table, run, _ = done
     again = tmp_path / "run"

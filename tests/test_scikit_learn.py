@@ -23,7 +23,7 @@ MARGIN = [name for name, learner in LEARNERS.items() if learner.regularization_p
 #: descent amplifies rounding beyond the 1e-7 that weights and repetitions may differ by.
 WHOLLY = [
     cls(learner=learner)
-    for learner in ("simple", learners.MLMKL(max_iter=5))
+    for learner in ("simple", learners.MLMKL(max_iter=2))
     for cls in (kw.MKLClassifier, kw.MKLRegressor)
 ]
 #: The parts that a learner can break: weights of rows, what a fit leaves behind, rows and columns that are too few.
