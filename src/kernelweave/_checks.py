@@ -59,6 +59,8 @@ def is_missing(value: object) -> bool:
 
 #: Kernels with a largest diagonal entry below it, or above its inverse, have squares that are 0 or infinite.
 SMALLEST = 1e-150
+#: Diagonals and eigenvalues below this share of the other entries are rounding errors.
+ROUNDED = 1e-8
 
 #: Packages whose lines are not those of a user.
 INSIDE = ("kernelweave", "sklearn", "contextlib")
@@ -320,7 +322,7 @@ def check_scale(scale: ArrayLike | None, n_kernels: int) -> NDArray[np.float64]:
     return factors
 
 
-def check_gram_stack(gram: ArrayLike, *, tol: float = 1e-8) -> NDArray[np.float64]:
+def check_gram_stack(gram: ArrayLike) -> NDArray[np.float64]:
     """Return a training stack as float64 (n, n, n_kernels) after checking shape, finiteness and the diagonal.
 
     Symmetry is checked when the stack is packed, in the same pass that copies it.
@@ -344,33 +346,31 @@ def check_gram_stack(gram: ArrayLike, *, tol: float = 1e-8) -> NDArray[np.float6
     # most kernels pass; the others are looked at one by one
     largest, size = np.abs(diagonal).max(axis=1), np.abs(stack[0]).max(axis=0)
     with np.errstate(over="ignore"):
-        odd = (largest > 1.0 / SMALLEST) | (largest < SMALLEST) | (largest <= tol * (size + largest))
+        odd = (largest > 1.0 / SMALLEST) | (largest < SMALLEST) | (largest <= ROUNDED * (size + largest))
     for m in np.flatnonzero(odd | (diagonal.min(axis=1) < 0.0) | ~np.isfinite(size)):
-        _refuse_negative_or_distance(diagonal[m], stack[0, :, m], f"Kernel {m}", tol)
+        _refuse_negative_or_distance(diagonal[m], stack[0, :, m], f"Kernel {m}")
     return stack
 
 
-def check_kernel_matrix(K: ArrayLike, *, name: str = "K", tol: float = 1e-8) -> NDArray[np.float64]:
+def check_kernel_matrix(K: ArrayLike) -> NDArray[np.float64]:
     """Return one training kernel as C-contiguous float64 (n, n) after checking shape and diagonal.
 
     Other entries are checked by the caller, which has a compiled loop for this.
     """
-    matrix = as_floats(K, name)
+    matrix = as_floats(K, "K")
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
         hint = " For training pass K(X_train, X_train)." if matrix.ndim == 2 else ""
         if matrix.ndim == 3:
             hint = " Combine the stack first, for example gram @ weights."
-        raise InputError(f"`{name}` must have shape (n_samples, n_samples), got {matrix.shape}.{hint}")
-    check_finite(np.diag(matrix), name)
-    _refuse_negative_or_distance(np.diag(matrix), matrix[0], f"`{name}`", tol)
+        raise InputError(f"`K` must have shape (n_samples, n_samples), got {matrix.shape}.{hint}")
+    check_finite(np.diag(matrix), "K")
+    _refuse_negative_or_distance(np.diag(matrix), matrix[0], "`K`")
     if not matrix.flags.c_contiguous and matrix.flags.f_contiguous:
         matrix = matrix.T  # the same matrix, because it is symmetric
     return np.ascontiguousarray(matrix)
 
 
-def _refuse_negative_or_distance(
-    diagonal: NDArray[np.float64], row: NDArray[np.float64], label: str, tol: float
-) -> None:
+def _refuse_negative_or_distance(diagonal: NDArray[np.float64], row: NDArray[np.float64], label: str) -> None:
     largest = float(np.abs(diagonal).max())
     if largest > 1.0 / SMALLEST or 0.0 < largest < SMALLEST:
         raise InputError(
@@ -378,12 +378,12 @@ def _refuse_negative_or_distance(
             f"because squares of its entries are needed, got {largest:.3g}. Multiply it by a factor."
         )
     size = float(np.abs(row).max()) + float(np.abs(diagonal).max())
-    if size > 0 and np.abs(diagonal).max() <= tol * size and len(diagonal) > 1:
+    if size > 0 and np.abs(diagonal).max() <= ROUNDED * size and len(diagonal) > 1:
         raise NotPSDError(
             f"{label} has a zero diagonal but nonzero entries, like a distance matrix. A kernel has "
             "similarities: convert first, for example np.exp(-gamma * distance**2)."
         )
-    if diagonal.min() < -tol * size:
+    if diagonal.min() < -ROUNDED * size:
         raise NotPSDError(
             f"{label} has a negative diagonal entry ({diagonal.min():.3g}), so it is not positive "
             "semidefinite. Check that it holds similarities k(x, z), not distances."

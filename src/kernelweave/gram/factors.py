@@ -16,6 +16,15 @@ from kernelweave.gram.base import Gram, pieces
 PIECE = 2**17
 
 
+def sums_of_groups(values: Array, sizes: Index) -> Array:
+    """Sums of consecutive groups of rows; a group may be empty."""
+    out = np.zeros((len(sizes), *values.shape[1:]))
+    filled = sizes > 0
+    if filled.any():
+        out[filled] = np.add.reduceat(values, (np.cumsum(sizes) - sizes)[filled], axis=0)
+    return out
+
+
 class FactorGram(Gram):
     """Kernels ``K_m = Z_m' Z_m`` with ``Z_m`` of shape (rank_m, n_samples), all stacked as rows.
 
@@ -73,13 +82,7 @@ class FactorGram(Gram):
         """Sum row values (rows, ...) within kernels."""
         if self._one_row_each:
             return values
-        ranks = self.ranks if idx is None else self.ranks[idx]
-        out = np.zeros((len(ranks), *values.shape[1:]))
-        filled = ranks > 0
-        starts = np.r_[0, np.cumsum(ranks)[:-1]][filled]
-        if len(starts):
-            out[filled] = np.add.reduceat(values, starts, axis=0)
-        return out
+        return sums_of_groups(values, self.ranks if idx is None else self.ranks[idx])
 
     def diagonal(self, kernels: Index | None = None) -> Array:
         kernels = self._index(kernels)

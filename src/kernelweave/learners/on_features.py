@@ -83,11 +83,9 @@ def solve_on(
                     fit_intercept=machine.fit_intercept,
                 )
             )
-            descent = descent_on_features(problem, tol=tol, max_iter=max_iter)
-            if start.feature_coef is None:
-                descent.on_the_way()
-            else:
-                descent.begin_at(start.feature_coef / problem.factors)
+            given = start.feature_coef
+            w = None if given is None else given / problem.factors
+            descent = descent_on_features(problem, w, tol=tol, max_iter=max_iter)
         found = descent.solve(machine.C)
     start.descent = descent if start.keeps else None
     return found

@@ -17,7 +17,14 @@ from typing import Annotated, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave._checks import InputError, as_floats, check_finite, check_kernel_matrix, rounding_tol
+from kernelweave._checks import (
+    ROUNDED,
+    InputError,
+    as_floats,
+    check_finite,
+    check_kernel_matrix,
+    rounding_tol,
+)
 from kernelweave._loops import core
 from kernelweave._parameters import OneOf
 from kernelweave._types import Array
@@ -209,7 +216,7 @@ def rescale(problem: BoxProblem, b: Array, g: Array) -> tuple[Array, Array]:
     return snap(problem, np.clip(factor * b, problem.lower, problem.upper)), problem.linear + factor * product
 
 
-def as_kernel(K: ArrayLike, on_indefinite: str, *, check: bool = True, symmetry_tol: float = 1e-8) -> Array:
+def as_kernel(K: ArrayLike, on_indefinite: str, *, check: bool = True) -> Array:
     """A training kernel, checked, symmetric, C-contiguous and float64; copied only where it must be.
 
     With ``on_indefinite="clip"`` or ``"shift"`` negative eigenvalues are removed here, at the cost of an
@@ -220,7 +227,7 @@ def as_kernel(K: ArrayLike, on_indefinite: str, *, check: bool = True, symmetry_
         asymmetry, size, bad = core.inspect(matrix)
         if bad:
             check_finite(matrix, "K")
-        if asymmetry > symmetry_tol * size and asymmetry > rounding_tol(K, tol=symmetry_tol) * size:
+        if asymmetry > ROUNDED * size and asymmetry > rounding_tol(K) * size:
             raise InputError(
                 f"`K` must be symmetric, got max |K - K'| = {asymmetry:.3g} with entries up to {size:.3g}. "
                 "Pass (K + K.T) / 2 if the difference is rounding, or K(X_train, X_train) if it is a cross-Gram."

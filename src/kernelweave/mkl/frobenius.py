@@ -16,6 +16,7 @@ import numpy as np
 from kernelweave._types import Array, Index
 from kernelweave.gram import Gram
 from kernelweave.gram.base import pieces
+from kernelweave.gram.factors import sums_of_groups
 from kernelweave.machines.rounding import sum_error
 
 #: Fewest entries of a panel. Smaller ones cost more time for calls than they save memory.
@@ -126,18 +127,9 @@ def _products_of_factors(gram: Gram, low: Index, row_weight: Array) -> Array:
         Z = _factors(gram, low[left], row_weight)
         for right in groups[a:]:
             other = Z if right is left else _factors(gram, low[right], row_weight)
-            products = _sum_rows(np.square(Z @ other.T), ranks[left])
-            out[np.ix_(left, right)] = _sum_rows(products.T, ranks[right]).T
+            products = sums_of_groups(np.square(Z @ other.T), ranks[left])
+            out[np.ix_(left, right)] = sums_of_groups(products.T, ranks[right]).T
             out[np.ix_(right, left)] = out[np.ix_(left, right)].T
-    return out
-
-
-def _sum_rows(values: Array, sizes: Index) -> Array:
-    """Sums of consecutive groups of rows; a group may be empty."""
-    out = np.zeros((len(sizes), values.shape[1]))
-    filled = sizes > 0
-    if filled.any():
-        out[filled] = np.add.reduceat(values, (np.cumsum(sizes) - sizes)[filled], axis=0)
     return out
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Annotated, cast
 
@@ -33,16 +32,11 @@ from kernelweave._parameters import (
     checked,
     renamed,
 )
-from kernelweave._threads import one_blas_thread
 from kernelweave._types import Array
 from kernelweave.gram import BlockStatistics, ChunkedFeatures, FeatureStack, Gram, KernelStream, kind_of
 from kernelweave.machines.losses import GivenLoss, as_loss
-from kernelweave.mkl.features.newton import knows
 from kernelweave.mkl.features.problem import FeatureProblem
-from kernelweave.mkl.features.ridge_paths import (
-    alpha_range_of_features,
-)
-from kernelweave.mkl.features.row_newton import solve_on_chunks
+from kernelweave.mkl.features.ridge_paths import alpha_range_of_features
 from kernelweave.mkl.problem import MarginForm, Problem, make_ridge_form
 from kernelweave.mkl.regularization import SMALLEST, alpha_range
 from kernelweave.mkl.ridge_problem import RidgeProblem
@@ -51,14 +45,11 @@ from kernelweave.mkl.solve import (
     SOLVERS,
     PathCallback,
     along_alphas,
-    confirmed,
-    descent_on_features,
-    solve_margin_on_features,
-    solve_problem,
+    along_costs,
     threads_of,
 )
 from kernelweave.mkl.weight_sets import GivenWeightSet
-from kernelweave.results import Path, Solution, Status, WarmStart
+from kernelweave.results import Path, Solution
 
 
 def make_alphas(problem: RidgeProblem | FeatureProblem, n_alphas: int) -> Array:
@@ -263,34 +254,7 @@ def svm_mkl_path(
     values = np.unique(COSTS.read(Cs))
     given = as_loss(loss, epsilon), weight_set, float(values[0]), sample_weight, scale
     problem = cast(MarginForm, Problem(gram, y, *given, fit_intercept=True).form)
-    found, kind = _along_costs(problem, values, solver, tol, max_iter), kind_of(gram)
-    return Path.collect((one.of_kind(kind) for one in found), len(values), callback)
-
-
-def _along_costs(
-    problem: MarginForm, values: Array, method: str, tol: float, max_iter: int | None
-) -> Iterator[Solution]:
-    """Confirmed solutions for ascending C; fewer after Ctrl-C."""
-    if isinstance(problem, FeatureProblem) and not problem.in_memory:
-        # all in the same passes over the rows
-        on_rows = solve_on_chunks(problem, values, method, tol=tol, max_iter=max_iter)
-        yield from (replace(one, alpha=1.0 / float(C)) for C, one in zip(values, on_rows, strict=False))
-        return
-    descent = None
-    if isinstance(problem, FeatureProblem) and method == "auto" and knows(problem.weight_set):
-        descent = descent_on_features(problem, tol=tol, max_iter=max_iter)
-    warm: WarmStart | None = None
-    for C in values:
-        here = problem.at(float(C))
-        if descent is not None:
-            with one_blas_thread():
-                found = descent.solve(float(C))
-            # its certificate is that of the problem, from a pass over all features at these coefficients
-        elif isinstance(here, FeatureProblem):
-            found = solve_margin_on_features(here, method, tol=tol, max_iter=max_iter, warm=warm)
-        else:
-            found = solve_problem(here, method, tol=tol, max_iter=max_iter, warm=warm)
-        warm = WarmStart(found.weights, found.dual_coef)
-        yield replace(found if descent is not None else confirmed(here, found, tol), alpha=1.0 / float(C))
-        if found.status is Status.INTERRUPTED:
-            return
+    found, kind = along_costs(problem, values, solver, tol=tol, max_iter=max_iter), kind_of(gram)
+    both = zip(values, found, strict=False)
+    stated = (replace(one, alpha=1.0 / float(C)).of_kind(kind) for C, one in both)
+    return Path.collect(stated, len(values), callback)

@@ -362,24 +362,56 @@ def solve_margin(
     callback: Callback | None = None,
 ) -> Solution:
     """`solve_svm_mkl` on a checked problem; `start` is not checked yet."""
+    more: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "start": start, "callback": callback}
     # a line search may try values at which a loss is infinite
     with np.errstate(over="ignore", invalid="ignore"):
-        if not isinstance(problem, FeatureProblem):
-            warm = check_warm(start, problem.n_kernels, problem.gram.n_samples)
-            return solve_problem(problem, method, tol=tol, max_iter=max_iter, warm=warm, callback=callback)
-        if not problem.in_memory:
-            # before the pass that a start without coefficients of features takes
-            check_for_chunks(method, problem.weight_set)
-        warm = check_warm(start, problem.n_kernels, problem.n_given)
-        more: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "callback": callback}
-        if problem.in_memory:
-            return solve_margin_on_features(problem, method, warm=warm, **more)
-        w, b = _features_of(problem, warm), None
-        if warm.dual_coef is not None:
-            b = _coefficients_of(problem, warm.dual_coef)
-        first = None if w is None or not np.isfinite(w).all() else WarmStart(None, b, w, warm.intercept)
-        (only,) = solve_on_chunks(problem, np.array([problem.machine.C]), method, start=first, **more)
-        return only
+        (only,) = along_costs(problem, np.array([problem.machine.C]), method, **more)
+    return only
+
+
+def along_costs(
+    problem: MarginForm,
+    Cs: Array,
+    method: str,
+    *,
+    tol: float,
+    max_iter: int | None = None,
+    start: Solution | WarmStart | None = None,
+    callback: Callback | None = None,
+) -> Iterator[Solution]:
+    """Solutions for ascending C, each from the one before and the first from `start`; fewer after Ctrl-C."""
+    more: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "callback": callback}
+    features = problem if isinstance(problem, FeatureProblem) else None
+    if features is not None and not features.in_memory:
+        # before the pass that a start without coefficients of features takes
+        check_for_chunks(method, problem.weight_set)
+    n_given = problem.n_given if isinstance(problem, FeatureProblem) else problem.gram.n_samples
+    warm = check_warm(start, problem.n_kernels, n_given)
+    if features is not None and not features.in_memory:
+        # all in the same passes over the rows
+        yield from solve_on_chunks(features, Cs, method, start=_start_on_chunks(features, warm), **more)
+        return
+    descent: MarginDescent | None = None
+    if features is not None and method == "auto" and knows(problem.weight_set):
+        # products with vectors are many: threads of BLAS would wait for each other
+        with one_blas_thread():
+            descent = descent_on_features(features, _features_of(features, warm), **more)
+    elif features is not None and warm.dual_coef is not None and features.rows is not None:
+        warm.dual_coef = warm.dual_coef[features.rows]
+    kernels: Any = features.on_kernels() if features is not None and descent is None else problem
+    for C in Cs.tolist():
+        if descent is not None:
+            with one_blas_thread():
+                found = descent.solve(C)
+        else:
+            found = solve_problem(kernels.at(C), method, warm=warm, **more)
+            warm = WarmStart(found.weights, found.dual_coef)
+            if features is not None:
+                here = features.at(C)
+                found = confirmed(here, here.with_features(found, tol), tol)
+        yield found
+        if found.status is Status.INTERRUPTED:
+            return
 
 
 def solve_problem(
@@ -438,47 +470,37 @@ def steps_of(method: str, problem: KernelProblem) -> list[MarginStep]:
     return [step(), *more]
 
 
-def solve_margin_on_features(
-    problem: FeatureProblem,
-    method: str = "auto",
-    *,
-    tol: float,
-    max_iter: int | None = None,
-    warm: WarmStart | None = None,
-    callback: Callback | None = None,
-) -> Solution:
-    """`solve_svm_mkl` on checked features, from a checked start."""
-    if method == "auto" and knows(problem.weight_set):
-        descent = descent_on_features(problem, tol=tol, max_iter=max_iter, callback=callback)
-        # products with vectors are many: threads of BLAS would wait for each other
-        with one_blas_thread():
-            w = None if warm is None else _features_of(problem, warm)
-            if w is None:
-                descent.on_the_way()
-            else:
-                descent.begin_at(w)
-            return descent.solve()
-    kernels = problem.on_kernels()
-    begin = WarmStart() if warm is None else replace(warm)
-    if begin.dual_coef is not None and problem.rows is not None:
-        begin.dual_coef = begin.dual_coef[problem.rows]
-    found = solve_problem(kernels, method, tol=tol, max_iter=max_iter, warm=begin, callback=callback)
-    return problem.with_features(found, tol)
-
-
 def descent_on_features(
     problem: FeatureProblem,
+    w: Array | None,
     *,
     tol: float,
     max_iter: int | None = None,
     callback: Callback | None = None,
 ) -> MarginDescent:
-    """The solver on features, with the one on kernels for working columns that outnumber rows."""
+    """The solver on features from coefficients of all of them, in its units, or by smaller C.
+
+    Working columns that outnumber the rows are solved on kernels.
+    """
 
     def on_kernels(part: KernelProblem, aim: float, start: WarmStart) -> Solution:
         return solve_problem(part, tol=aim, max_iter=max_iter, warm=start)
 
-    return MarginDescent(problem, tol=tol, max_iter=max_iter, callback=callback, on_kernels=on_kernels)
+    descent = MarginDescent(problem, tol=tol, max_iter=max_iter, callback=callback, on_kernels=on_kernels)
+    if w is None:
+        descent.on_the_way()
+    else:
+        descent.begin_at(w)
+    return descent
+
+
+def _start_on_chunks(problem: FeatureProblem, warm: WarmStart) -> WarmStart | None:
+    """A start with coefficients of features, and of rows where there are some."""
+    w = _features_of(problem, warm)
+    if w is None or not np.isfinite(w).all():
+        return None
+    b = None if warm.dual_coef is None else _coefficients_of(problem, warm.dual_coef)
+    return WarmStart(None, b, w, warm.intercept)
 
 
 def _features_of(problem: FeatureProblem, warm: WarmStart) -> Array | None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._errors import InputError
+from kernelweave._errors import InputError, needed
 from kernelweave.rows.chunks import Chunk, Layout, Source, beyond, chunk_of_frame
 
 PARQUET = (".parquet", ".pq")
@@ -119,10 +119,9 @@ def _count(paths: Iterable[Path]) -> int | None:
 
 
 def _opened_parquet(path: Path) -> Any:
-    try:
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise InputError("Parquet files need pyarrow: pip install 'kernelweave[parquet]'.") from None
+    needed("pyarrow", "Parquet files", "parquet")
+    import pyarrow.parquet as pq
+
     with _read_as(path, "Parquet"):
         return pq.ParquetFile(path, page_checksum_verification=True)
 
@@ -159,10 +158,7 @@ def _text_chunks(name: str, path: Path, layout: Layout, size: int) -> Iterator[C
 
 
 def _read_text(path: Path, **options: Any) -> Any:
-    try:
-        import pandas as pd
-    except ImportError:
-        raise InputError("Text tables need pandas: pip install pandas, or 'kernelweave[cli]'.") from None
+    pd = needed("pandas", "Text tables", "cli")
     with _read_as(path, "a table"):
         return pd.read_csv(path, sep=_separator(path), **options)
 

@@ -21,8 +21,8 @@ from kernelweave._types import Array, Index, RowsLike
 from kernelweave.fitting.memory import memory_budget
 from kernelweave.gram.chunked import ChunkedFeatures, ChunkWork, Vectors
 from kernelweave.gram.features import as_groups
-from kernelweave.gram.row_checks import check_chunk
-from kernelweave.rows.chunks import Chunk, OwnFolder, Source, WrittenRows, in_chunk
+from kernelweave.gram.row_checks import check_rows
+from kernelweave.rows.chunks import OwnFolder, Source, WrittenRows, in_chunk
 from kernelweave.rows.dask_rows import is_dask, on_workers
 from kernelweave.rows.folds import UNITS, folds_of_rows
 from kernelweave.rows.parallel import Jobs, each
@@ -352,10 +352,12 @@ def _scanned(
             continue
         with in_chunk(chunk):
             width = 0 if found.sampling is None else found.square_sums.shape[1]
-            Z, targets, single = check_chunk(hosted(chunk.Z), chunk.y, width, 1)
+            Z, targets, given, single = check_rows(
+                hosted(chunk.Z), chunk.y, chunk.sample_weight, None, width, 1
+            )
             if not single and targets.shape[1] > 1:
                 raise InputError(f"`y` must have one column, got {targets.shape[1]}.")
-            weight = _weights(chunk)
+        weight = np.ones(len(chunk)) if given is None else given
         y = targets[:, 0]
         if found.sampling is None:
             found.sampling = Sampling(sample_size(int(Z.shape[1]), budget))
@@ -373,18 +375,6 @@ def _scanned(
         if report is not None:
             report(found.n_rows)
     return found
-
-
-def _weights(chunk: Chunk) -> Array:
-    if chunk.sample_weight is None:
-        return np.ones(len(chunk))
-    weight = np.asarray(chunk.sample_weight, dtype=np.float64).reshape(-1)
-    if weight.shape != (len(chunk),) or not (weight >= 0).all() or not np.isfinite(weight).all():
-        raise InputError(
-            f"`sample_weight` must hold {len(chunk)} finite numbers >= 0, one for each row, got "
-            f"{shown(chunk.sample_weight)}."
-        )
-    return weight
 
 
 def _square_sums(Z: Any) -> Array:
