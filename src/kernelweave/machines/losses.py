@@ -545,7 +545,7 @@ class Logistic(Loss):
         return float(costs @ (entr(a) - xlog1py(1.0 - a, -a)))
 
     def dual_slope(self, y: Array, costs: Array, b: Array) -> Array:
-        a = np.clip(self._labelled(y, costs, b), np.finfo(float).tiny, 1.0 - 0.5 * EPS)
+        a = self._labelled(y, costs, b, np.finfo(float).tiny, 1.0 - 0.5 * EPS)
         return y * (np.log1p(-a) - np.log(a))
 
     def bounds(self, y: Array, costs: Array) -> tuple[Array, Array]:
@@ -565,9 +565,11 @@ class Logistic(Loss):
         return solve_reweighted(self, machine, K, start, tol)
 
     @staticmethod
-    def _labelled(y: Array, costs: Array, b: Array) -> Array:
+    def _labelled(y: Array, costs: Array, b: Array, least: float = 0.0, most: float = 1.0) -> Array:
         """The multipliers as shares of the costs, between 0 and 1."""
-        return np.clip(np.divide(y * b, costs, out=np.zeros_like(b), where=costs > 0), 0.0, 1.0)
+        a = np.divide(y * b, costs, out=np.zeros_like(b), where=costs > 0)
+        np.maximum(a, least, out=a)
+        return np.minimum(a, most, out=a)
 
 
 # names are listed in the order in which classes are defined, and the hinge comes first

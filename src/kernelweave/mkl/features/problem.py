@@ -25,7 +25,7 @@ import copy
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -496,6 +496,7 @@ class FeatureProblem:
         with np.errstate(divide="ignore", invalid="ignore"):
             most = float(np.where(b > 0, high / b, np.where(b < 0, low / b, np.inf)).min())
 
+        @cache  # the bracket's ends are asked for again
         def slope(t: float) -> float:
             return float(b @ loss.dual_slope(y, costs, t * b)) - t * support
 
