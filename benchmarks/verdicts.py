@@ -26,9 +26,8 @@ import numpy as np
 from sklearn.model_selection import ShuffleSplit
 
 import kernelweave as kw
-from kernelweave.inspection.curves import more_rows
 from kernelweave.inspection.paired import compare_classes
-from kernelweave.inspection.registry import MARGIN, decided
+from kernelweave.inspection.registry import MARGIN, decided, gained
 from kernelweave.inspection.sources import CERTAIN, answers_of, source_refit_test, source_test
 
 RESULTS = Path(__file__).parent / "results" / "verdicts.json"
@@ -164,7 +163,7 @@ def growing(n: int, classes: bool, predict: bool, repeats: int) -> dict[str, Any
     for seed in range(repeats):
         rng = np.random.default_rng([seed, n])
         curve = kw.inspection.learning_curve(model, *drawn(rng, n), sizes=(0.8, 1.0), random_state=seed)
-        answers.append(more_rows(curve.gain))
+        answers.append(gained(curve.gain))
         (X, y), further = drawn(rng, int(curve.sizes[-1])), drawn(rng, 5000)
         less, more = (model.fit(X[:k], y[:k]).score(*further) for k in curve.sizes)
         gains.append(more - less)

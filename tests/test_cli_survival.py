@@ -257,6 +257,12 @@ def test_wrong_rows_are_named(rows, column, value, words):
         read_times(table, Spec(time="days", event="status"))
 
 
+def test_an_event_may_be_at_once():
+    table = patients(12).astype({"days": float})
+    table.loc[[3, 7], "days"] = 0.0
+    assert read_times(table, Spec(time="days", event="status"))[[3, 7], 1].tolist() == [0.0, 0.0]
+
+
 def test_rows_without_a_time_are_left_out_where_that_is_asked_for(tmp_path, capsys):
     table = patients(60).astype({"days": float})
     table.loc[[2, 9], "days"] = None

@@ -141,13 +141,13 @@ def test_the_schema_of_the_api_knows_a_new_learner():
     assert known["mood"]["enum"] == ["calm", "bold"]
 
 
-@pytest.mark.usefixtures("tilted")
 def test_values_to_choose_from_are_listed_in_words():
     assert OneOf("a").words() == "'a'"
     assert OneOf("a", "b").words() == "'a' or 'b'"
     assert OneOf(1, "b", "c", None).words() == "1, 'b', 'c' or None"
 
 
+@pytest.mark.usefixtures("tilted")
 def test_a_page_keeps_what_the_next_learner_takes_in_the_same_way(tmp_path):
     pytest.importorskip("nicegui")
     from kernelweave_app.runs.settings import kept

@@ -239,3 +239,11 @@ def test_files(tmp_path):
     own = kw.MKLRegressor([Pairwise(near)], alpha=0.1).fit({"walk": WALKS}, Y)
     with pytest.raises(InputError, match=r"cannot be stored without code: .*Walk"):
         kw.save(own, tmp_path / "walks")
+
+
+def test_texts_of_rows_of_a_matrix_say_how_many_there_are():
+    view = kw.precomputed(np.eye(8))
+    assert repr(view) == "precomputed(K), 8 of 8 rows"
+    assert repr(view[:3]) == "precomputed(K), 3 of 8 rows"
+    later = kw.precomputed(np.ones((2, 8)))
+    assert repr(later) == "precomputed(K), 2 of 2 rows"

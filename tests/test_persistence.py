@@ -738,3 +738,19 @@ def test_models_of_sparse_rows_return_without_them(rng, tmp_path):
     again = kw.load(kw.save(model, tmp_path / "m.skops"))
     assert again.model_.source.table.n_rows == 0
     np.testing.assert_allclose(again.predict(rows), model.predict(rows), rtol=1e-9)
+
+
+def test_kernels_of_one_target_only_stay_in_files_without_rows(rng, tmp_path):
+    """Weights are zero for some targets; the contributions are zero there, and add up."""
+    X = rng.normal(size=(60, 6))
+    Y = np.stack([X[:, 0], X[:, 5] - X[:, 4]], axis=1) + 0.1 * rng.normal(size=(60, 2))
+    model = kw.MKLRegressor([Linear().on([k]) for k in range(6)], RLS2(shared_weights=False), alpha=30.0)
+    model.fit(X, Y)
+    none = model.weights_ == 0.0
+    assert none.any(axis=0).all()
+    assert not none.all(axis=0)[[0, 4, 5]].any()
+    contributions = model.kernel_contributions(X)
+    assert not contributions[:, none.T].any()
+    np.testing.assert_allclose(contributions.sum(axis=1) + model.intercept_, model.predict(X), rtol=1e-12)
+    kw.save(model, tmp_path / "model.skops")
+    np.testing.assert_allclose(kw.load(tmp_path / "model.skops").predict(X), model.predict(X), rtol=1e-12)
