@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any, Literal
 
-__all__ = ["Form", "ShortRepr", "Shown", "numbered", "said", "shown"]
+__all__ = ["Form", "ShortRepr", "Shown", "names_in", "numbered", "said", "shown"]
 
 
 def numbered(count: int, name: str, several: str = "") -> str:
@@ -111,3 +112,10 @@ def _brief(value: Any) -> str:
     text = repr(value)
     long = len(text) > MOST_CHARACTERS and not isinstance(value, ShortRepr)
     return f"<{type(value).__name__}>" if long else text
+
+
+def names_in(value: str | Sequence[str]) -> list[str]:
+    """Names in a list, or in a text with commas between them."""
+    if isinstance(value, str):
+        return [name for part in value.split(",") if (name := part.strip())]
+    return list(value)

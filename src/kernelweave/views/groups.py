@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from kernelweave._errors import InputError
@@ -74,13 +74,6 @@ def check_views(views: Mapping[str, str | list[str]], name: str) -> dict[str, li
                 f"{views[view]!r}. Write for example 'gene_*' or ['age', 'bmi']."
             )
     return found
-
-
-def names_in(value: str | Sequence[str]) -> list[str]:
-    """Names in a list, or in a text with commas between them."""
-    if isinstance(value, str):
-        return [name for part in value.split(",") if (name := part.strip())]
-    return list(value)
 
 
 def expand_views(

@@ -132,8 +132,9 @@ class RowTables:
     def _without(self, tables: Any, targets: list[str]) -> tuple[Any, list[str] | None]:
         """Blocks and columns without those that are left out."""
         from kernelweave._errors import check_known
+        from kernelweave._forms import names_in
         from kernelweave.rows.files import columns_of, find_files
-        from kernelweave.views.groups import expand_views, names_in, read_views
+        from kernelweave.views.groups import expand_views, read_views
 
         known, groups = columns_of(next(iter(find_files(tables).values()))), block_ends(self.groups)
         gone = {check_known(name, known, "column in `drop`") for name in names_in(self.drop)}

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from kernelweave._errors import InputError, check_known
-from kernelweave._forms import numbered
+from kernelweave._forms import names_in, numbered
 from kernelweave._types import DataFrame, Labels, Series
-from kernelweave.views.groups import names_in
 from kernelweave_app.runs.folders import read_kept
 
 #: Distinct whole numbers that are taken for classes.

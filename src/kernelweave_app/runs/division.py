@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._errors import InputError
-from kernelweave._forms import numbered
+from kernelweave._forms import names_in, numbered
 from kernelweave._types import Series
-from kernelweave.views.groups import names_in
 
 #: Words for the two sides, whatever the column is called; spaces, hyphens and underscores do not count.
 HELD_OUT = ("test", "testing", "heldout", "holdout", "validation", "val")

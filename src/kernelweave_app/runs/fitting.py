@@ -12,6 +12,7 @@ import numpy as np
 
 from kernelweave import normalizers, recipe
 from kernelweave._checks import COSTS, InputError, check_known
+from kernelweave._forms import names_in
 from kernelweave._parameters import check_value
 from kernelweave._types import BaseCrossValidator, Labels
 from kernelweave.estimators import BaseMKL
@@ -22,7 +23,6 @@ from kernelweave.kernels.stationary import Width
 from kernelweave.learners import LEARNERS, Learner
 from kernelweave.mkl.path import check_alphas
 from kernelweave.normalizers import Normalizer
-from kernelweave.views.groups import names_in
 from kernelweave_app.runs.further_views import Tables
 from kernelweave_app.runs.kernels_of import is_plain, make_kernels
 from kernelweave_app.runs.preparing import Array, Prepared, Rows

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._errors import InputError
+from kernelweave._forms import names_in
 from kernelweave._types import DataFrame
 from kernelweave.views import PrecomputedView, Views, precomputed
 from kernelweave.views.encoding import GramEncoder
-from kernelweave.views.groups import names_in
 from kernelweave_app.runs.columns import need_column
 from kernelweave_app.runs.folders import read_kept
 from kernelweave_app.runs.formats import format_of, read_rows

@@ -13,8 +13,8 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from kernelweave._errors import InputError
+from kernelweave._forms import names_in
 from kernelweave._types import DataFrame
-from kernelweave.views.groups import names_in
 from kernelweave_app.runs.columns import need_column
 from kernelweave_app.runs.folders import read_kept
 

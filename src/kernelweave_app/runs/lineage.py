@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from kernelweave._errors import InputError
-from kernelweave.views.groups import names_in
+from kernelweave._forms import names_in
 from kernelweave_app.reports import versions
 from kernelweave_app.runs.folders import read_kept
 from kernelweave_app.runs.spec import Spec

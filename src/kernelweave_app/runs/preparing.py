@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import InputError, check_row_weights
-from kernelweave._forms import numbered
+from kernelweave._forms import names_in, numbered
 from kernelweave._parameters import LARGEST_NUMBER
 from kernelweave._types import DataFrame, Series
-from kernelweave.views.groups import AUTO, expand_views, names_in, read_views
+from kernelweave.views.groups import AUTO, expand_views, read_views
 from kernelweave_app.runs.columns import (
     check_cells,
     need_column,

@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator
 
 from kernelweave._errors import InputError
-from kernelweave._forms import numbered
+from kernelweave._forms import names_in, numbered
 from kernelweave._types import DataFrame
 from kernelweave.inspection.scores import FEWEST_ROWS
-from kernelweave.views.groups import names_in
 from kernelweave.views.levels import is_called
 from kernelweave_app.runs.columns import date_format, read_types, with_types
 from kernelweave_app.runs.doubts import find_giveaways

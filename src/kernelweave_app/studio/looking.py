@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from kernelweave._errors import InputError
-from kernelweave._forms import numbered
+from kernelweave._forms import names_in, numbered
 from kernelweave._sparse import is_sparse, to_dense
 from kernelweave._types import DataFrame, Labels, Series
 from kernelweave.kernels import Impute
 from kernelweave.machines.cox import Cox
 from kernelweave.views import Cells, PrecomputedView, TableEncoder
-from kernelweave.views.groups import names_in
 from kernelweave.views.levels import mostly_rare
 from kernelweave.views.tables import DATE
 from kernelweave_app.runs.columns import (

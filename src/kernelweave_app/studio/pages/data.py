@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._drawing import percent
 from kernelweave._errors import InputError
-from kernelweave.views.groups import names_in
+from kernelweave._forms import names_in
 from kernelweave_app.runs.columns import names_of_target, read_types
 from kernelweave_app.runs.proposing import by_names
 from kernelweave_app.runs.spec import Spec, event_setting, label_of

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from kernelweave._errors import InputError
-from kernelweave.views.groups import names_in
+from kernelweave._forms import names_in
 from kernelweave_app.runs.columns import names_of_target, read_types
 from kernelweave_app.runs.joining import rename_shared
 from kernelweave_app.runs.kernels_of import BANKS
