@@ -32,6 +32,8 @@ pytestmark = pytest.mark.usefixtures("undrawn")
 
 TIMES = ["--time", "days", "--event", "status"]
 FAST = ["--kernels", "linear; rbf(gamma=0.2)", "--cv", "3"]
+#: The same with a C that is given.
+FIXED = [*FAST, "--cs", "0.3,"]
 
 
 def patients(n=110, seed=0):
@@ -188,16 +190,10 @@ def test_evaluate_takes_the_columns_of_the_run(run, tmp_path, capsys):
     )
 
 
-def test_evidence_of_sources(run, capsys):
-    command = [
-        "evidence",
-        str(run / "run"),
-        str(run / "patients.csv"),
-        "--what",
-        "sources",
-        "stability",
-        "omission",
-    ]
+def test_evidence_of_sources(run, tmp_path, capsys):
+    table, made = str(run / "patients.csv"), str(tmp_path / "run")
+    assert main(["fit", table, *TIMES, *FIXED, "--views", "auto", "--budget", "0", "--out", made]) == 0
+    command = ["evidence", made, table, "--what", "sources", "stability", "omission"]
     assert main([*command, "--halves", "2", "--divisions", "2"]) == 0
     text = capsys.readouterr().out
     assert (
@@ -309,7 +305,7 @@ def test_settings_that_do_not_belong_to_survival(more, words, tmp_path, capsys):
 
 def test_repeated_folds_are_no_more_rows(tmp_path):
     patients(60).to_csv(tmp_path / "p.csv", index=False)
-    more = ["--kernels", "linear", "--budget", "0", "--repeats", "3", "--splits", "random"]
+    more = ["--kernels", "linear", "--budget", "0", "--cv", "2", "--repeats", "2", "--splits", "random"]
     assert main(["fit", str(tmp_path / "p.csv"), *TIMES, *more, "--out", str(tmp_path / "run")]) == 0
     found = json.loads((tmp_path / "run" / "evidence.json").read_text())
     assert found["out-of-fold times"]["n"] == 48
@@ -347,7 +343,7 @@ def test_the_commands_of_the_guide_run(tmp_path, monkeypatch, capsys):
         program, *arguments = shlex.split(line.removeprefix("$ "))
         assert program == "kernelweave"
         # a quick fit in place of the usual one
-        assert main([*arguments, *([*FAST, "--budget", "0"] if arguments[0] == "fit" else [])]) == 0
+        assert main([*arguments, *([*FIXED, "--budget", "0"] if arguments[0] == "fit" else [])]) == 0
     assert list(pd.read_csv("risks.csv"))[2:] == ["survival at 365", "survival at 730"]
 
 
@@ -366,7 +362,7 @@ def stratified(tmp_path_factory, no_drawing):
     """A folder with a table, a run with strata and what the command printed as JSON."""
     folder = tmp_path_factory.mktemp("strata")
     patients_of_hospitals().to_csv(folder / "patients.csv", index=False)
-    fit = ["fit", str(folder / "patients.csv"), *TIMES, "--strata", "hospital", *FAST, "--views", "auto"]
+    fit = ["fit", str(folder / "patients.csv"), *TIMES, "--strata", "hospital", *FIXED, "--views", "auto"]
     fit += ["--budget", "0", "--out", str(folder / "run"), "--json"]
     with no_drawing(), open(folder / "told.json", "w", encoding="utf8") as told, redirect_stdout(told):
         assert main(fit) == 0
@@ -473,7 +469,7 @@ def test_rows_of_a_stratum_without_training_rows_have_a_risk_and_no_survival(str
     # one row, which is held out of a fold, so that its fold's model has not seen its stratum
     table.loc[7, "hospital"] = 9
     table.to_csv(tmp_path / "patients.csv", index=False)
-    fit = ["fit", str(tmp_path / "patients.csv"), *TIMES, "--strata", "hospital", *FAST, "--budget", "0"]
+    fit = ["fit", str(tmp_path / "patients.csv"), *TIMES, "--strata", "hospital", *FIXED, "--budget", "0"]
     assert main([*fit, "--out", str(tmp_path / "run")]) == 0
     found = read_evidence(tmp_path / "run")
     assert "1 row of strata without training rows" in found["out-of-fold times"].tables[0].note

@@ -39,21 +39,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from kernelweave._allowance import spend, used_up
 from kernelweave._checks import InputError, check_finite, check_vector
 from kernelweave._parameters import OneOf, check_fields
 from kernelweave._types import Array, Index
 from kernelweave.machines.bordered import Coupled
-from kernelweave.machines.box import Values, WithData
+from kernelweave.machines.box import WithData
 from kernelweave.machines.loss import Loss
+from kernelweave.machines.reweighted import solve_reweighted
 from kernelweave.machines.rounding import EPS, sum_error
 
-#: Most systems of one solution, and those without a smaller gap after which rounding is assumed to limit it.
-MOST_STEPS, PATIENCE = 200, 3
 #: Most steps for the share of events in the rows at risk, which take bisections where Newton's leave the bracket.
 MOST_NEWTON = 100
-#: Required share of the decrease that the derivative predicts, and the shortest step.
-SUFFICIENT, SHORTEST = 1e-4, 1e-12
 #: Range of decision values beyond which sums of exponentials are taken as logarithms, and of those in a factor.
 RANGE, RANGE_OF_FACTOR = 600.0, 150.0
 #: Treatments of events at equal times.
@@ -668,44 +664,19 @@ class Cox(Loss):
 
     # ---- a machine --------------------------------------------------------------------------------
 
+    def newton_aim(self, K: Array, y: Array, costs: Array, f: Array, own: Array) -> Array:
+        """Where a step of Newton's method leads, with the whole second derivative: ``(I + L'' K) b = L'' f - L'``.
+
+        Parameters
+        ----------
+        K : array of shape (n_samples, n_samples)
+            Kernel matrix of the training rows.
+        y, costs, f, own : arrays of shape (n_samples,)
+            Targets, costs of the rows (C times the sample weights), decision values, and minus the derivatives there.
+        """
+        root = self.root(y, costs, f)
+        right = own + root.times(root.transposed(f))
+        return right - Coupled(K, root).solve(K @ right)
+
     def _iterate(self, machine: WithData, K: Array, start: Array, tol: float) -> tuple[Array, int, bool]:
-        """Newton's method on decision values, with the whole second derivative: ``(I + L'' K) b = L'' f - L'``."""
-        y, costs = machine.y, machine.costs
-        best, at = np.zeros(len(y)), Values(np.inf, np.inf, 0.0)
-        b, f = start, K @ start
-        level = 0.5 * float(b @ f) + self.total(y, costs, f)
-        least = self.total(y, costs, np.zeros(len(y)))
-        limit = MOST_STEPS if machine.max_iter is None else machine.max_iter
-        n = idle = 0
-        while True:
-            if not level <= least and b.any():
-                # a start that is worse than zero
-                b, f, level = np.zeros(len(y)), np.zeros(len(y)), least
-            before = at.gap
-            own = -self.gradient(y, costs, f)
-            here = machine.values(own, K @ own)
-            if here.gap < at.gap:
-                best, at = own, here
-            # a start is improved once, so that coefficients respond to changes of the kernel
-            if (at.gap <= tol * abs(at.primal) and n > 0) or n >= limit or idle >= PATIENCE or used_up():
-                return best, n, n >= limit
-            n += 1
-            spend(2.0)
-            root = self.root(y, costs, f)
-            right = own + root.times(root.transposed(f))
-            system = Coupled(K, root)
-            aim = right - system.solve(K @ right)
-            if not np.isfinite(aim).all():
-                return best, n, False
-            moved = K @ aim
-            forms = float(b @ f), float(b @ moved), float(aim @ moved)
-            slope = forms[1] - forms[0] - float(own @ (moved - f))
-            step = 1.0
-            while True:
-                half = (1 - step) ** 2 * forms[0] + 2 * step * (1 - step) * forms[1] + step**2 * forms[2]
-                value = 0.5 * half + self.total(y, costs, f + step * (moved - f))
-                if value <= level + SUFFICIENT * step * slope + 1e-15 * abs(level) or step < SHORTEST:
-                    break
-                step *= 0.5
-            idle = 0 if value < level * (1.0 - 1e-12) or at.gap < 0.5 * before else idle + 1
-            b, f, level = b + step * (aim - b), f + step * (moved - f), value
+        return solve_reweighted(self, machine, K, start, tol)

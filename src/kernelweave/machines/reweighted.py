@@ -5,8 +5,9 @@ an intercept t, if there is one,
 
     (K + W^-1) b + t 1 = f + W^-1 b(f) ,     1'b = 0 ,
 
-scaled by the roots of W, so that rows whose loss is almost linear lose no digits. Any decision values with the best
-intercept give feasible coefficients ``b(f)``, hence a bound from below.
+scaled by the roots of W, so that rows whose loss is almost linear lose no digits; a loss that is no sum over rows has
+a step of its own. Any decision values with the best intercept give feasible coefficients ``b(f)``, hence a bound from
+below.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def solve_reweighted(
     Parameters
     ----------
     loss : Loss
-        With `stiffness`, its second derivatives.
+        With `stiffness`, its second derivatives, or if it is no sum over rows with `newton_aim`.
     machine : WithData
         With positive costs only.
     K : array of shape (n, n)
@@ -70,16 +71,30 @@ def solve_reweighted(
     def best_intercept(product: Array) -> float:
         return loss.intercept(y, costs, product) if machine.fit_intercept else 0.0
 
-    def losses(f: Array) -> float:
-        return float(costs @ loss.value(y, f))
+    def candidates(own: Array, b: Array) -> tuple[Array, ...]:
+        """Coefficients computed from f, and those of the step where feasible.
+
+        The first are better once steps are short relative to the kernel, the second before. Bounds of single rows do
+        not say which are feasible together.
+        """
+        if not loss.rowwise:
+            return (own,)
+        return balanced(own), balanced(np.where((b > low) & (b < high), b, own))
+
+    def newton_aim(f: Array, own: Array) -> Array:
+        if not loss.rowwise:
+            return loss.newton_aim(K, y, costs, f, own)
+        W = costs * loss.stiffness(y, f)
+        root = np.sqrt(W)
+        return Weighted(K, W, fit_intercept=machine.fit_intercept).solve_scaled(root * f + own / root)[0]
 
     best, at = np.zeros(len(y)), Values(np.inf, np.inf, 0.0)
     product = K @ b
     f = product + best_intercept(product)
     form = float(b @ product)
-    level = 0.5 * form + losses(f)
+    level = 0.5 * form + loss.total(y, costs, f)
     constant = np.full(len(y), best_intercept(np.zeros(len(y))))
-    least = losses(constant)
+    least = loss.total(y, costs, constant)
     limit = MOST_STEPS if machine.max_iter is None else machine.max_iter
     n = idle = 0
     while True:
@@ -87,11 +102,8 @@ def solve_reweighted(
             # a start that is worse than zero, also by the rounding errors of a step
             b, product, f, form, level = np.zeros(len(y)), np.zeros(len(y)), constant, 0.0, least
         before = at.gap
-        own = -costs * loss.slope(y, f)
-        inside = (b > low) & (b < high)
-        # coefficients computed from f, and those of the step where feasible: the first are better once steps are short
-        # relative to the kernel, the second before
-        for one in (balanced(own), balanced(np.where(inside, b, own))):
+        own = -loss.gradient(y, costs, f)
+        for one in candidates(own, b):
             here = machine.values(one, K @ one)
             if here.gap < at.gap:
                 best, at = one, here
@@ -100,9 +112,7 @@ def solve_reweighted(
             return best, n, n >= limit
         n += 1
         spend(2.0)
-        W = costs * loss.stiffness(y, f)
-        root = np.sqrt(W)
-        aim, _ = Weighted(K, W, fit_intercept=machine.fit_intercept).solve_scaled(root * f + own / root)
+        aim = newton_aim(f, own)
         if not np.isfinite(aim).all():
             return best, n, False
         moved = K @ aim
@@ -118,7 +128,7 @@ def solve_reweighted(
                 + 2 * step * (1 - step) * quadratic_forms[1]
                 + step**2 * quadratic_forms[2]
             )
-            value = half + losses(trial)
+            value = half + loss.total(y, costs, trial)
             if value <= level + SUFFICIENT * step * slope + 1e-15 * abs(level) or step < SHORTEST:
                 break
             step *= 0.5
@@ -128,4 +138,4 @@ def solve_reweighted(
         if step < 1.0:
             # the slope above is valid at the best intercept, and a mean of two best ones need not be the best
             f = product + best_intercept(product)
-            level = 0.5 * form + losses(f)
+            level = 0.5 * form + loss.total(y, costs, f)
