@@ -192,7 +192,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         matrix in the Frobenius norm). `kernelweave.inspection.missing` describes it in sentences.
     n_features_in_ : int
         Number of columns of X.
-    feature_names_in_ : array of str, shape (n_features_in_,)
+    feature_names_in_ : array of str, shape (n_columns,)
         Names of the columns of X, if it has names.
     """
 
