@@ -19,7 +19,7 @@ import pytest
 
 import kernelweave as kw
 from kernelweave import InputError
-from kernelweave._docstrings import read_docstring
+from kernelweave._docstrings import read_docstring, texts_of
 from kernelweave._forms import ShortRepr
 from kernelweave.functions import KernelFunction
 from kernelweave.gram.base import Gram
@@ -549,22 +549,125 @@ def test_methods_of_base_classes_explain_their_parameters(base):
     assert {name: found for name, found in lacking.items() if found} == {}
 
 
+def public_objects():
+    """Public functions and classes, and the methods and properties of these, by name."""
+    places = {"kernelweave": kw} | {
+        name: getattr(kw, name) for name in (*kw.__all__, *MODULES) if inspect.ismodule(getattr(kw, name))
+    }
+    for name, place in places.items():
+        for own in place.__all__:
+            if callable(value := getattr(place, own)):
+                yield f"{name}.{own}", value
+            if not inspect.isclass(value):
+                continue
+            for part in dir(value):
+                static = inspect.getattr_static(value, part)
+                method = static.fget if isinstance(static, property) else getattr(value, part)
+                if (
+                    not part.startswith("_")
+                    and (inspect.isfunction(method) or inspect.ismethod(method))
+                    and method.__module__.startswith("kernelweave")
+                ):
+                    yield f"{name}.{own}.{part}", method
+
+
 def public_methods():
     """Public methods of all public classes: their names, parameters and docstrings."""
-    owners = {value for name in kw.__all__ if inspect.isclass(value := getattr(kw, name))}
-    for module in {name for name in (*kw.__all__, *MODULES) if inspect.ismodule(getattr(kw, name))}:
-        place = getattr(kw, module)
-        owners |= {value for name in place.__all__ if inspect.isclass(value := getattr(place, name))}
-    for owner in owners:
-        for name in dir(owner):
-            method = getattr(owner, name)
-            if (
-                not name.startswith("_")
-                and (inspect.isfunction(method) or inspect.ismethod(method))
-                and method.__module__.startswith("kernelweave")
-            ):
-                parameters = [one for one in inspect.signature(method).parameters if one != "self"]
-                yield f"{owner.__name__}.{name}", parameters, inspect.getdoc(method)
+    for name, method in public_objects():
+        if not inspect.isclass(method) and name.count(".") == 2:
+            parameters = [one for one in inspect.signature(method).parameters if one != "self"]
+            yield name, parameters, inspect.getdoc(method)
+
+
+def of_any_type(owner):
+    """Parameters of any type, but for keywords that are passed on, and "return"."""
+    try:
+        signature = inspect.signature(owner)
+    except ValueError:  # classes with a constructor of Python
+        return []
+    kinds = {
+        name: one.annotation for name, one in signature.parameters.items() if one.kind is not one.VAR_KEYWORD
+    } | {"return": signature.return_annotation}
+    return [name for name, kind in kinds.items() if re.search(r"\bAny\b", str(kind))]
+
+
+def test_no_public_signature_takes_or_returns_anything():
+    found = dict(public_objects())
+    assert len(found) > 1000
+    assert {name: any_type for name, value in found.items() if (any_type := of_any_type(value))} == {}
+
+    def some(a: "Any", b: int, **others: "Any") -> "list[Any]": ...  # noqa: F821
+
+    assert of_any_type(some) == ["a", "return"]
+
+
+#: A text that sends to another object in place of an explanation: "See `solve`." or "As for `solve`, without ...".
+ELSEWHERE = re.compile(
+    r"\s*(?:As|See|Like|The same as|With the meaning)\b(?:[^.;:`]|:\w+:)*(?:`|\bfor regression)"
+)
+
+
+def sent_elsewhere(text):
+    """Entries of a docstring that begin with a reference in place of an explanation."""
+    sections = read_docstring(text)
+    return [
+        name
+        for heading in ("Parameters", "Attributes", "Returns", "Yields", "Raises")
+        for name, entry in sections.entries(heading).items()
+        if ELSEWHERE.match(entry.lines)
+    ]
+
+
+def test_texts_explain_where_they_stand():
+    found = {
+        name: bare for name, value in public_objects() if (bare := sent_elsewhere(inspect.getdoc(value)))
+    }
+    assert found == {}
+    head = "Do.\n\nParameters\n----------\n"
+    assert sent_elsewhere(f"{head}a, b : int\n    As for `solve`.\nc : int\n    As given.\n") == ["a", "b"]
+    assert sent_elsewhere(f"{head}a : int\n    See :func:`solve`; also 0.\nb\n    Rows, see `solve`.\n") == [
+        "a"
+    ]
+
+
+def test_texts_of_others_are_taken_in_the_order_of_the_signature():
+    def first(a, b, c):
+        """First.
+
+        Parameters
+        ----------
+        a, c : int
+            Shared.
+        b : str
+            Text.
+        """
+
+    @texts_of(first)
+    def second(b, c, d, a):
+        """Second.
+
+        Parameters
+        ----------
+        d : float
+            Own.
+        c : bool
+            Own.
+
+        Notes
+        -----
+        None.
+        """
+
+    found = read_docstring(second.__doc__)
+    assert {name: (one.kind, one.about) for name, one in found.parameters.items()} == {
+        "b": ("str", "Text."), "c": ("bool", "Own."), "d": ("float", "Own."), "a": ("int", "Shared."),
+    }  # fmt: skip
+    assert list(found.parameters) == ["b", "c", "d", "a"]
+    assert found.sections["Notes"] == "None."
+    # attributes of bases, with those of the class itself first; names that share a text share a line
+    attributes = read_docstring(kw.MKLRegressorCV.__doc__).entries("Attributes")
+    assert attributes["alphas_"].about.startswith("The regularisation parameters that were tried")
+    assert "\nobjective_, gap_, rel_gap_ : float\n" in kw.MKLRegressorCV.__doc__
 
 
 def without_text(parameters, text):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import groupby
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+Owner = TypeVar("Owner", bound=Callable[..., Any])
 
 #: A heading: a line with a line of hyphens below it.
 HEADING = re.compile(r"^(\S[^\n]*)\n-{3,}[ ]*$", re.MULTILINE)
@@ -66,10 +68,13 @@ class Docstring:
 
 
 def with_parameters(text: str | None, entries: Mapping[str, Entry], heading: str = "Parameters") -> str:
-    """A docstring with other parameters; their types are written as they are given."""
+    """A docstring with other parameters; types are written as they are given, once for all that share a text."""
     whole = inspect.cleandoc(text or "")
     start, *rest = HEADING.split(whole)
-    listed = "\n".join(f"{name} : {entry.kind}\n{entry.lines}" for name, entry in entries.items())
+    listed = "\n".join(
+        f"{', '.join(name for name, _ in same)}{entry.kind and f' : {entry.kind}'}\n{entry.lines}"
+        for entry, same in groupby(entries.items(), key=lambda one: one[1])
+    )
     parts = [start.rstrip(), *([f"{heading}\n{'-' * len(heading)}\n{listed}"] if entries else [])]
     for name, body in zip(rest[::2], rest[1::2], strict=True):
         if name.strip() != heading:
@@ -114,23 +119,32 @@ class InheritedTexts:
 
 def inherits_parameters(cls: type[T]) -> type[T]:
     """Add to the docstring of a class the parameters that only its bases describe, in the order of its constructor."""
-    return _inheriting(cls, "Parameters")
+    return _completed(cls, "Parameters", cls.__mro__[1:])
 
 
 def inherits_attributes(cls: type[T]) -> type[T]:
-    """The same for a data class that lists its fields as attributes."""
-    return _inheriting(cls, "Attributes")
+    """The same for attributes; those that are no fields follow, with those of the class itself first."""
+    return _completed(cls, "Attributes", cls.__mro__[1:])
 
 
-def _inheriting(cls: type[T], heading: str) -> type[T]:
-    if cls.__doc__ is None:  # python -OO
-        return cls
+def texts_of(*others: object) -> Callable[[Owner], Owner]:
+    """A decorator: parameters that a function or class does not describe itself have the texts of others."""
+    return lambda owner: _completed(owner, "Parameters", others)
+
+
+def _completed(owner: Owner, heading: str, others: Sequence[object]) -> Owner:
+    if owner.__doc__ is None:  # python -OO
+        return owner
+    own = read_docstring(owner.__doc__).entries(heading)
     known: dict[str, Entry] = {}
-    for base in reversed(cls.__mro__):
-        known |= read_docstring(vars(base).get("__doc__")).entries(heading)
-    entries = {name: known[name] for name in inspect.signature(cls).parameters if name in known}
-    cls.__doc__ = with_parameters(cls.__doc__, _as_written(entries), heading)
-    return cls
+    for other in reversed(others):
+        known |= read_docstring(other.__doc__).entries(heading)
+    known |= own
+    declared = [name for name in inspect.signature(owner).parameters if name in known]
+    more = (*own, *known) if heading == "Attributes" else ()
+    entries = {name: known[name] for name in dict.fromkeys((*declared, *more))}
+    owner.__doc__ = with_parameters(owner.__doc__, _as_written(entries), heading)
+    return owner
 
 
 def _as_written(entries: Mapping[str, Entry]) -> dict[str, Entry]:

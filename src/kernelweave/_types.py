@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     #: Numbers, and positions among rows, columns or kernels.
     Array: TypeAlias = NDArray[np.float64]
     Index: TypeAlias = NDArray[np.int64]
+    #: An array of NumPy, PyTorch or another library with the array API, or a node of an ONNX graph. No type describes
+    #: all of them.
+    AnyArray: TypeAlias = Any
     #: An array of floats, or sparse rows of them.
     Values: TypeAlias = NDArray[np.float64] | csr_array
     #: A selection of rows: positions, a mask or a slice.
@@ -66,7 +69,7 @@ else:
     Artist = Axes = BaseCrossValidator = BaseEstimator = Console = DataFrame = Figure = FrameIndex = (
         Series
     ) = object
-    AnnData = AnnotatedTable = Array = Index = MuData = object
+    AnnData = AnnotatedTable = AnyArray = Array = Index = MuData = object
     ColumnsLike = Device = Fitted = KernelsLike = FittedPart = RowsLike = Target = object
     Features = Labels = Node = RowIndex = Splits = SubFigure = SubplotSpec = Style = TableLike = Tree = (
         Values

@@ -252,7 +252,7 @@ def views(
     Parameters
     ----------
     columns : dict of str to a selection of columns
-        As in :meth:`kernelweave.kernels.Kernel.on`: names, indices, a slice or a mask. Views may overlap.
+        Columns of each view: names, indices, a slice or a mask. Views may overlap.
     kernels : sequence of kernels, one kernel or None, default=None
         None: those of a plain fit, by what each view holds; see :func:`default`.
 
@@ -390,7 +390,7 @@ def metric(
     by : {"ard", "rfm"}, default="ard"
         How the metric is learnt, as the learner "metric" does.
     form : {"diagonal", "full"}, default="diagonal"
-        See :class:`kernelweave.kernels.Metric`.
+        A factor for each column, or, with "rfm", combinations of columns.
 
     Returns
     -------

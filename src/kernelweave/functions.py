@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kernelweave._errors import InputError
+from kernelweave._types import AnyArray
 
 __all__ = ["Exponential", "KernelFunction", "power", "squared_distances"]
 
@@ -39,7 +40,7 @@ class KernelFunction:
         """Parameters of the compiled loop."""
         return (0.0, 0.0)
 
-    def formula(self, xp: ModuleType, S: Any, left: Any, right: Any) -> Any:
+    def formula(self, xp: ModuleType, S: AnyArray, left: AnyArray, right: AnyArray) -> AnyArray:
         """Values from the statistic.
 
         Parameters
@@ -55,7 +56,7 @@ class KernelFunction:
             f"{self!r} is not a function of one pairwise statistic. Call it on the table instead."
         )
 
-    def gradient(self, xp: ModuleType, S: Any, value: Any) -> Any:
+    def gradient(self, xp: ModuleType, S: AnyArray, value: AnyArray) -> AnyArray:
         """Derivative of the formula by the statistic.
 
         Parameters
@@ -80,7 +81,7 @@ class KernelFunction:
 
     # ---- in the feature space of another kernel ---------------------------------------------------
 
-    def layer_value(self, xp: ModuleType, K: Any, left: Any, right: Any) -> Any:
+    def layer_value(self, xp: ModuleType, K: AnyArray, left: AnyArray, right: AnyArray) -> AnyArray:
         """Values from inner products; K is not changed, and may be returned.
 
         Parameters
@@ -97,7 +98,9 @@ class KernelFunction:
         S = K if self.statistic == "dot" else squared_distances(xp, K, left, right)
         return self.formula(xp, S, left, right)
 
-    def layer_partials(self, xp: ModuleType, K: Any, left: Any, right: Any, value: Any) -> tuple[Any, Any]:
+    def layer_partials(
+        self, xp: ModuleType, K: AnyArray, left: AnyArray, right: AnyArray, value: AnyArray
+    ) -> tuple[AnyArray, AnyArray | None]:
         """Derivatives by K and by `left`; None for a derivative that is zero. Entries on the diagonal are not used.
 
         Parameters
@@ -118,7 +121,7 @@ class KernelFunction:
         by_distance = self.gradient(xp, squared_distances(xp, K, left, right), value)
         return -2.0 * by_distance, by_distance
 
-    def own_value(self, xp: ModuleType, kappa: Any) -> Any:
+    def own_value(self, xp: ModuleType, kappa: AnyArray) -> AnyArray:
         """The values of rows with themselves, from their squared norms.
 
         Parameters
@@ -130,7 +133,7 @@ class KernelFunction:
         """
         return self.formula(xp, kappa if self.statistic == "dot" else xp.zeros_like(kappa), kappa, kappa)
 
-    def own_slope(self, xp: ModuleType, kappa: Any) -> Any:
+    def own_slope(self, xp: ModuleType, kappa: AnyArray) -> AnyArray:
         """Derivative of `own_value`.
 
         Parameters
@@ -159,7 +162,7 @@ class Exponential(KernelFunction):
         return value
 
 
-def power(x: Any, exponent: int) -> Any:
+def power(x: AnyArray, exponent: int) -> AnyArray:
     """A whole power >= 1 by repeated squaring, which is faster than that of arrays, and exact where x is."""
     result, square = None, x
     while exponent:
@@ -170,7 +173,9 @@ def power(x: Any, exponent: int) -> Any:
     return result
 
 
-def squared_distances(xp: ModuleType, K: Any, left: Any, right: Any, out: Any = None) -> Any:
+def squared_distances(
+    xp: ModuleType, K: AnyArray, left: AnyArray, right: AnyArray, out: AnyArray | None = None
+) -> AnyArray:
     """``left + right - 2 K``: the squared distances from inner products, never negative.
 
     Parameters

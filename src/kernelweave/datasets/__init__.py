@@ -25,7 +25,7 @@ def names(protocol: Annotated[str | None, OneOf(*PROTOCOLS, None)] = None) -> tu
     Parameters
     ----------
     protocol : {"rls2", "rkl", "mlmkl"}, optional
-        Of which paper; by default all.
+        The paper whose data sets are meant; by default all.
 
     Returns
     -------
@@ -49,7 +49,7 @@ def is_here(name: Annotated[str, Text()]) -> bool:
     Parameters
     ----------
     name : str
-        Of the data set.
+        Name of the data set.
 
     Returns
     -------
@@ -80,7 +80,7 @@ def load(
     Parameters
     ----------
     name : str
-        See `names`. Some sets come in several versions, for example ``cpu`` and ``cpu_with_erp``.
+        One of `names()`. Some sets come in several versions, for example ``cpu`` and ``cpu_with_erp``.
     protocol : {"rls2", "rkl", "mlmkl"}, optional
         Prepare the columns as that paper did: standardised over all rows if the paper does so.
         By default nothing is standardised.

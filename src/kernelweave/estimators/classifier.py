@@ -12,7 +12,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError
-from kernelweave._docstrings import inherits_parameters
+from kernelweave._docstrings import inherits_attributes, inherits_parameters
 from kernelweave._parameters import Number, OneOf, Whole, check_value, checked
 from kernelweave._types import Features, Labels, Splits
 from kernelweave.estimators.estimator import BaseMKL
@@ -42,6 +42,7 @@ def knows_probabilities(classifier: object) -> bool:
 
 
 @inherits_parameters
+@inherits_attributes
 @dataclass(kw_only=True, repr=False, eq=False)
 class MKLClassifier(ClassifierMixin, BaseMKL):
     """Classification with learnt kernel weights; several classes by one-vs-rest, several labels one by one.
@@ -75,36 +76,20 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
     Attributes
     ----------
     classes_ : array of shape (n_classes,), or list of n_labels arrays
-        For several labels 0 and 1 for each.
+        The classes, sorted; for several labels 0 and 1 for each.
     label_names_ : array of str, shape (n_labels,)
-        Only with several labels.
+        Only with several labels: their names.
     weights_ : array of shape (n_kernels,) or (n_classes, n_kernels)
         In the units of the kernels after normalisation and in the scale of the solver; fractions that sum to one are in
         `kernelweave.inspection.kernel_weights`. For several labels (n_labels, n_kernels), and likewise below. Learners
         of several layers have (n_layers, n_kernels) or (n_classes, n_layers, n_kernels), NaN if a layer has fewer
         kernels than another (the two-layer learner "2lmkl" has base weights only).
     dual_coef_ : array of shape (n_samples,) or (n_samples, n_classes)
+        Over the rows with a positive weight: the decision values are ``K @ dual_coef_ + intercept_``.
     intercept_ : float or array of shape (n_classes,)
+        What is added to the sum over kernels.
     coef_ : array of shape (1, n_features) or (n_classes, n_features)
         Only if every kernel is linear; the predictions are ``X @ coef_.T + linear_intercept_``.
-    metric_, relevance_ : dict
-        By view, only with kernels in a learnt metric: the metric of its prepared columns, an array, and by column the
-        fraction in its trace.
-    objective_, gap_, rel_gap_ : float
-        Certificate: the objective exceeds its optimum by at most `gap_`, or the fraction `rel_gap_` of it.
-    status_ : str
-        How the solver ended.
-    n_iter_ : int
-        Its iterations.
-    alpha_, C_ : float
-        The regularisation parameter of the model; `C_` for learners with a C.
-    kernels_, kernel_names_, layer_kernel_names_, normalizers_ : list
-        Kernels with their statistics of the training rows, their names, those of every layer, and what brings them to
-        one scale.
-    support_ : array of int
-        Rows with a nonzero dual coefficient.
-    stationarity_, history_, gram_, feature_coef_, approximation_, missing_
-        With the meaning that they have for regression.
 
     Notes
     -----

@@ -14,7 +14,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routi
 from kernelweave import learners
 from kernelweave._callbacks import with_callbacks
 from kernelweave._checks import COSTS, Alphas, InputError
-from kernelweave._docstrings import inherits_parameters
+from kernelweave._docstrings import inherits_attributes, inherits_parameters
 from kernelweave._parameters import OneOf, Whole
 from kernelweave._types import Features, Splits, Target
 from kernelweave.estimators.choosing import RULES, Candidates, check_path_arguments
@@ -57,6 +57,21 @@ class _CrossValidated(BaseMKL):
     rule : {"min", "1se"}, default="min"
         The regularisation parameter with the best score, or the largest one within a standard error of it (found by
         leaving out each fold).
+
+    Attributes
+    ----------
+    alphas_ : array of shape (n_alphas,)
+        The regularisation parameters that were tried, descending.
+    Cs_ : array of shape (n_alphas,)
+        ``1 / alphas_``, for learners with a C.
+    cv_results_ : dict of arrays of shape (n_alphas,)
+        ``alpha``; ``test_score``, of all test rows together, which chooses, and ``std_error_test_score``;
+        ``split0_test_score``, ... and their mean ``mean_test_score``.
+    best_index_ : int
+        The position of the chosen one.
+    best_score_ : float
+        The score that chose the regularisation parameter, not an estimate for new rows: see
+        `kernelweave.inspection.out_of_fold_scores`.
     """
 
     C: ClassVar[None] = None  # type: ignore[misc]
@@ -77,7 +92,7 @@ class _CrossValidated(BaseMKL):
         Parameters
         ----------
         X : array-like, SciPy sparse matrix or data frame of shape (n_samples, n_features), or several of them
-            As `MKLRegressor.fit` takes it: one table, views, sample indices or a kernel stack.
+            Training rows: one table, views, indices of a bank or a stack of kernel matrices.
         y : array-like of shape (n_samples,), (n_samples, n_outputs) or (n_samples, n_labels)
             Numbers for a regressor, and labels of classes for a classifier; columns for several targets or labels.
         sample_weight : array-like of shape (n_samples,), optional
@@ -176,27 +191,12 @@ class _CrossValidated(BaseMKL):
 
 
 @inherits_parameters
+@inherits_attributes
 @dataclass(kw_only=True, repr=False, eq=False)
 class MKLRegressorCV(_CrossValidated, MKLRegressor):
     """Regression with learnt kernel weights, the regularisation parameter chosen by cross-validation.
 
     Every fold computes its own normaliser statistics and solves the whole path with warm starts.
-
-    Attributes
-    ----------
-    alphas_ : array of shape (n_alphas,)
-        Descending.
-    Cs_ : array of shape (n_alphas,)
-        ``1 / alphas_``, for learners with a C.
-    cv_results_ : dict of arrays of shape (n_alphas,)
-        ``alpha``; ``test_score``, of all test rows together, which chooses, and ``std_error_test_score``;
-        ``split0_test_score``, ... and their mean ``mean_test_score``.
-    best_index_ : int
-    best_score_ : float
-        The score that chose the regularisation parameter, not an estimate for new rows: see
-        `kernelweave.inspection.out_of_fold_scores`.
-    alpha_, weights_, dual_coef_, intercept_, coef_, rel_gap_, ...
-        As in `MKLRegressor`.
 
     Examples
     --------
@@ -211,28 +211,13 @@ class MKLRegressorCV(_CrossValidated, MKLRegressor):
 
 
 @inherits_parameters
+@inherits_attributes
 @dataclass(kw_only=True, repr=False, eq=False)
 class MKLClassifierCV(_CrossValidated, MKLClassifier):
     """Classification with learnt kernel weights, the regularisation parameter chosen by cross-validation.
 
     Every fold computes its own normaliser statistics and solves the whole path with warm starts; one regularisation
     parameter for all one-vs-rest problems.
-
-    Attributes
-    ----------
-    alphas_ : array of shape (n_alphas,)
-        Descending.
-    Cs_ : array of shape (n_alphas,)
-        ``1 / alphas_``, for learners with a C.
-    cv_results_ : dict of arrays of shape (n_alphas,)
-        ``alpha``; ``test_score``, of all test rows together, which chooses, and ``std_error_test_score``;
-        ``split0_test_score``, ... and their mean ``mean_test_score``.
-    best_index_ : int
-    best_score_ : float
-        The score that chose the regularisation parameter, not an estimate for new rows: see
-        `kernelweave.inspection.out_of_fold_scores`.
-    alpha_, classes_, weights_, dual_coef_, intercept_, coef_, rel_gap_, ...
-        As in `MKLClassifier`.
 
     Examples
     --------

@@ -128,7 +128,73 @@ Prospect = tuple[Task, list[NormalizedProblem], Candidates, str]
 
 
 class BaseMKL(ReportingMixin, ReadingMixin):
-    """Base of regression and classification."""
+    """Base of the estimators: what all of them have after a fit.
+
+    Attributes
+    ----------
+    alpha_, C_ : float
+        The regularisation parameter of the model, ``alpha_ = 1 / C_``; `C_` only with learners that have a C.
+    kernels_ : list of kernels
+        With their statistics of the training rows; not with precomputed kernels.
+    kernel_names_ : array of str, shape (n_kernels,)
+        Names of the kernels.
+    layer_kernel_names_ : list of arrays of str
+        Names of the kernels of every layer; the first are `kernel_names_`, and there are more with deep kernels.
+    normalizers_ : list of FittedNormalizer
+        What scales each kernel.
+    metric_, relevance_ : dict
+        By view, only with kernels in a learnt metric: the metric of its prepared columns, an array, and by column the
+        fraction in its trace, see `kernelweave.kernels.Metric`.
+    feature_importances_ : array of shape (n_features,)
+        Fractions of the columns in the weights of kernels, not with precomputed kernels.
+    support_ : array of int
+        Rows with a nonzero dual coefficient.
+    objective_, gap_, rel_gap_ : float
+        Certificate: the objective exceeds its optimum by at most `gap_`, or the fraction `rel_gap_` of it. If weights
+        are a local solution (deep kernels, "kl-c"), or held-out error chose them (targets with weights of their own),
+        the certificate is that of the machine on the learnt kernel, not of the weights.
+    stationarity_ : float or array of shape (n_outputs,)
+        Only if weights are a local solution: their distance from a stationary point.
+    status_ : str
+        How the solver ended, such as "converged".
+    n_iter_ : int
+        Its iterations.
+    history_ : list of dict
+        One for each output with separate weights. Deep kernels: "criterion" and "weights" (all layers in a row), and
+        with validation rows "validation" and "validation_error", the start included; see
+        `kernelweave.inspection.descent`.
+    gram_ : str
+        Representation of the training kernels.
+    feature_coef_ : array of shape (n_features,) or (n_features, n_outputs)
+        Only of models on explicit features, see `approximation`: coefficients of the normalised features of all
+        kernels in their order, so that a prediction is `intercept_` plus the sum of features times these.
+    approximation_ : dict
+        Only with approximate kernels. "maps", "left_out", "left_out_bound": by the names of kernels the map, what it
+        leaves out and a bound of that, see `kernelweave.kernels.LeftOut`. `gap_` is that of the approximate problem.
+    uninformative_kernels_ : list of (str, str)
+        Names of kernels without information about new rows, each with "identity" (on the training rows, before
+        normalisation, no row is similar to another) or "constant". There is a `KernelWarning` if most of the weight
+        is on the first kind.
+    alphas_ : array of shape (n_alphas,)
+        Only if folds chose the regularisation parameter: the values that were scored.
+    Cs_ : array
+        Likewise, the values of C that there were to choose from, with learners that have a C.
+    cv_results_ : dict
+        Only if folds chose: the scores of these values, "test_score", and of each fold, "split0_test_score" and so on.
+    best_index_ : int
+        Only if folds chose: the position of the chosen value among them.
+    best_score_ : float
+        Its score, which is no estimate for new rows: see `kernelweave.inspection.out_of_fold_scores`.
+    missing_ : dict
+        For kernels on columns: missing cells of the training rows and their treatment. "n_rows", "cells" (name of
+        column to count), "views" (name to number of rows without it), "cells_done" and "views_done" in words, and
+        "residuals" (name of kernel to the change by setting its negative eigenvalues to zero, as a fraction of the
+        matrix in the Frobenius norm). `kernelweave.inspection.missing` describes it in sentences.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : array of str, shape (n_columns,)
+        Names of the columns of X, if it has names.
+    """
 
     #: Metadata routing: groups that a caller routes are those of the folds in here.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}

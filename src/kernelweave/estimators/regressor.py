@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelweave import learners
 from kernelweave._checks import InputError
-from kernelweave._docstrings import inherits_parameters
+from kernelweave._docstrings import inherits_attributes, inherits_parameters
 from kernelweave._parameters import Flag, InstanceOf, Number, OneOf, checked
 from kernelweave._threads import blas_threads_for
 from kernelweave._types import Features
@@ -32,6 +32,7 @@ Array = NDArray[np.float64]
 
 
 @inherits_parameters
+@inherits_attributes
 @dataclass(kw_only=True, repr=False, eq=False)
 class MKLRegressor(RegressorMixin, BaseMKL):
     """Regression with learnt kernel weights.
@@ -58,6 +59,7 @@ class MKLRegressor(RegressorMixin, BaseMKL):
     dual_coef_ : array of shape (n_samples,) or (n_samples, n_outputs)
         Over the rows with a positive weight: ``f = K @ dual_coef_ + intercept_``.
     intercept_ : float or array of shape (n_outputs,)
+        What is added to the sum over kernels.
     coef_ : array of shape (n_features,) or (n_outputs, n_features)
         Only if every kernel is linear: coefficients for X as given.
     output_names_ : array of str, shape (n_outputs,)
@@ -65,10 +67,6 @@ class MKLRegressor(RegressorMixin, BaseMKL):
     linear_intercept_ : float or array of shape (n_outputs,)
         With `coef_`: ``X @ coef_ + linear_intercept_`` is the prediction. Differs from `intercept_` if columns are
         standardised or kernels are centred.
-    feature_importances_ : array of shape (n_features,)
-        Shares of the columns in the weights of kernels, not with precomputed kernels.
-    alpha_ : float
-        The regularisation parameter of the model.
     target_alphas_ : array of shape (n_outputs,)
         Only where targets have weights and alpha of their own: the regularisation parameter of each for weights that
         sum to 1. In `weights_` those of a target sum to ``alpha_ / target_alphas_``, so that all have the one `alpha_`.
@@ -78,53 +76,11 @@ class MKLRegressor(RegressorMixin, BaseMKL):
     ridge_gap_, ridge_rel_gap_ : float
         Only with `relax_`: bound of the distance of the function's objective from its minimum at these weights, as a
         value and as a share; `gap_` refers to the weights.
-    kernels_ : list of kernels
-        With their statistics of the training rows; not with precomputed kernels.
-    metric_, relevance_ : dict
-        By view, only with kernels in a learnt metric: the metric of its prepared columns, an array, and by column the
-        share in its trace, see `kernelweave.kernels.Metric`.
-    kernel_names_ : array of str, shape (n_kernels,)
-    layer_kernel_names_ : list of arrays of str
-        Names of the kernels of every layer; the first are `kernel_names_`, and there are more with deep kernels.
-    normalizers_ : list of FittedNormalizer
-    support_ : array of int
-        Rows with a nonzero dual coefficient.
-    objective_, gap_, rel_gap_ : float
-        Certificate: the objective is at most `gap_` above the optimum. If weights are a local solution (deep
-        kernels, "kl-c"), these are numbers of the machine on the learnt kernel, not of the weights; so are those of
-        targets with weights of their own, which held-out error chose.
-    stationarity_ : float or array of shape (n_outputs,)
-        Only if weights are a local solution: their distance from a stationary point.
-    status_ : str
-    n_iter_ : int
-    history_ : list of dict
-        One for each output with separate weights. Deep kernels: "criterion" and "weights" (all layers in a row), and
-        with validation rows "validation" and "validation_error", the start included; see
-        `kernelweave.inspection.descent`.
-    gram_ : str
-        Representation of the training kernels.
-    feature_coef_ : array of shape (n_features,) or (n_features, n_outputs)
-        Only of models on explicit features, see `approximation`: coefficients of the normalised features of all
-        kernels in their order, so that a prediction is ``intercept_`` plus the sum of features times these.
-    approximation_ : dict
-        Only with approximate kernels. "maps", "left_out", "left_out_bound": by the names of kernels the map, what it
-        leaves out and a bound of that, see `kernelweave.kernels.LeftOut`. `gap_` is that of the approximate problem.
-    uninformative_kernels_ : list of (str, str)
-        Names of kernels without information about new rows, each with "identity" (on the training rows, before
-        normalisation, no row is similar to another) or "constant". There is a `KernelWarning` if most of the weight
-        is on the first kind.
-    alphas_, cv_results_, best_index_, best_score_
-        Of the choice of alpha, if it was "auto"; see `MKLRegressorCV`.
     noise_variance_, prior_scale_ : arrays of shape (n_outputs,)
-        Of the Gaussian-process reading: noise variance ``alpha tau^2`` and prior scale ``tau^2``, by maximum
+        Read as a Gaussian process: noise variance ``alpha tau^2`` and prior scale ``tau^2``, by maximum
         likelihood for the learnt kernel.
     log_marginal_likelihood_ : float
-    missing_ : dict
-        For kernels on columns: missing cells of the training rows and their treatment. "n_rows", "cells" (name of
-        column to count), "views" (name to number of rows without it), "cells_done" and "views_done" in words, and
-        "residuals" (name of kernel to the change by setting its negative eigenvalues to zero, as a share of the matrix
-        in the Frobenius norm). `kernelweave.inspection.missing` describes it in sentences.
-    n_features_in_, feature_names_in_
+        Likewise, of the training rows at these values.
 
     References
     ----------

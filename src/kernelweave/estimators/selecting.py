@@ -123,7 +123,7 @@ class SelectViews(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
         sample_weight : array-like of shape (n_samples,), optional
             Passed to the `fit` of the estimator.
         groups : array-like of shape (n_samples,), optional
-            Of the rows, which the folds of the estimator keep together.
+            Groups of rows, which the folds of the estimator keep together.
 
         Returns
         -------

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelweave import learners, recipe
 from kernelweave._checks import InputError, as_floats, check_finite
-from kernelweave._docstrings import inherits_parameters
+from kernelweave._docstrings import inherits_attributes, inherits_parameters, texts_of
 from kernelweave._parameters import OneOf
 from kernelweave._types import Features, Target
 from kernelweave.estimators.choosing import N_FOLDS, Candidates
@@ -40,6 +40,7 @@ LEARNER_SAID = (
 
 
 @inherits_parameters
+@inherits_attributes
 @dataclass(kw_only=True, repr=False, eq=False)
 class MKLSurvival(BaseMKL):
     """Cox's model of censored times with learnt kernel weights.
@@ -69,22 +70,17 @@ class MKLSurvival(BaseMKL):
     Attributes
     ----------
     weights_ : array of shape (n_kernels,)
+        Weights of the normalised kernels; fractions that sum to one are in `kernelweave.inspection.kernel_weights`.
     event_times_ : array of shape (n_events,)
         Distinct times of events, over all strata.
     strata_ : array
         Names of the strata; empty without.
     baselines_ : list of (array, array)
         For every stratum, or for all rows, times of events and the cumulative hazard of a row with risk 0.
-    C_, alpha_ : float
-        The regularisation parameter of the model, ``alpha_ = 1 / C_``.
-    objective_, gap_, rel_gap_ : float
-        Certificate: the objective is at most `gap_` above the optimum.
-    status_ : str
-    Cs_, alphas_, cv_results_, best_index_, best_score_
-        Of the choice of C.
-    kernels_, kernel_names_, normalizers_, dual_coef_, support_, coef_, gram_, n_iter_, feature_importances_
-        As those of `MKLRegressor`.
-    n_features_in_, feature_names_in_
+    dual_coef_ : array of shape (n_samples,)
+        Over the rows with a positive weight: the risk is ``K @ dual_coef_ + intercept_``.
+    coef_ : array of shape (n_features,)
+        Only if every kernel is linear: logarithms of the hazard ratios of X as given.
 
     References
     ----------
@@ -251,15 +247,11 @@ class MKLSurvival(BaseMKL):
         levels = np.array([value_at(*one, when, 0.0) for one in self.baselines_])
         return np.exp(risk)[:, None] * levels[np.searchsorted(self.strata_, own)]
 
+    @texts_of(predict_cumulative_hazard)
     def predict_survival_function(
         self, X: Features, times: ArrayLike | None = None, *, strata: ArrayLike | None = None
     ) -> Array:
         """Probabilities that the event comes later than some times.
-
-        Parameters
-        ----------
-        X, times, strata
-            See `predict_cumulative_hazard`.
 
         Returns
         -------

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
@@ -183,7 +183,7 @@ class ChunkedFeatures(InheritedTexts, ABC):
         )
         return found
 
-    def gram(self, kernels: Index | None = None) -> Any:
+    def gram(self, kernels: Index | None = None) -> NoReturn:
         """Raises `InputError`: kernel matrices of rows that are read in chunks are never formed.
 
         Parameters

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from kernelweave._devices import Kind
-from kernelweave._types import Array, Index
+from kernelweave._types import AnyArray, Array, Index
 from kernelweave.gram.base import Gram, pieces
 
 #: Numbers of a stack that are read at a time.
@@ -28,7 +27,7 @@ class DeviceGram(Gram):
 
     kind: Kind
 
-    def __init__(self, stack: Any) -> None:
+    def __init__(self, stack: AnyArray) -> None:
         kind = Kind.of(stack)
         assert kind is not None
         self.stack, self.kind = stack, kind
@@ -104,7 +103,7 @@ class DeviceGram(Gram):
 
     # ---- pieces -----------------------------------------------------------------------------------
 
-    def _parts(self, kernels: Index | None) -> Iterator[tuple[slice, Any]]:
+    def _parts(self, kernels: Index | None) -> Iterator[tuple[slice, AnyArray]]:
         """Some rows at a time of the chosen kernels, in float64: (n_rows, n_samples, n_chosen)."""
         n_kernels = self.n_kernels if kernels is None else len(kernels)
         places = None if kernels is None else self._places(kernels)
@@ -112,16 +111,16 @@ class DeviceGram(Gram):
             piece = self.stack[rows, :, :]
             yield rows, self._wide(piece if places is None else self.xp.take(piece, places, axis=2))
 
-    def _times(self, vectors: Any, piece: Any) -> Any:
+    def _times(self, vectors: AnyArray, piece: AnyArray) -> AnyArray:
         """``sum_i vectors[:, i] piece[i]``, shape (n_vectors, n_samples, n_chosen)."""
         found = vectors @ self.xp.reshape(piece, (piece.shape[0], -1))
         return self.xp.reshape(found, (vectors.shape[0], *piece.shape[1:]))
 
-    def _places(self, index: Index) -> Any:
+    def _places(self, index: Index) -> AnyArray:
         return self.kind.give(np.asarray(index, dtype=np.int64))
 
-    def _wide(self, values: Any) -> Any:
+    def _wide(self, values: AnyArray) -> AnyArray:
         return self.xp.astype(values, self.xp.float64, copy=False)
 
-    def _here(self, values: Any) -> Array:
+    def _here(self, values: AnyArray) -> Array:
         return self.kind.take(values)

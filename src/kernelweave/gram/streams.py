@@ -149,7 +149,7 @@ class KernelStream:
         gamma : float or array of shape (n_gammas,), default=1.0
             With several, kernel ``j * n_gammas + g`` is that of column j with ``gamma[g]``.
         progress : callable, optional
-            See `KernelStream`.
+            ``progress(done, n_kernels)`` after every piece of a pass.
 
         Returns
         -------

@@ -106,9 +106,9 @@ def learning_curve(
     Parameters
     ----------
     estimator : estimator
-        Of this package or of scikit-learn; clones of it are fitted.
+        An estimator of this package or of scikit-learn; clones of it are fitted.
     X : array-like, frame, sparse matrix or views
-        As `fit` takes it, precomputed kernels and indices of a bank too.
+        The rows, in any form that `fit` takes: a table, views, precomputed kernels or indices of a bank.
     y : array-like of shape (n_rows,) or (n_rows, n_targets)
         Targets of these rows.
     sizes : array-like, default=(0.2, 0.4, 0.6, 0.8, 1.0)
@@ -126,7 +126,7 @@ def learning_curve(
     n_jobs : int, optional
         Fits at the same time.
     random_state : int, default=0
-        Of the order of training rows.
+        Seed for the order of training rows.
     report : callable, optional
         Called with a text after every fit; a true value ends, like Ctrl-C, and what is done is kept.
 
@@ -268,7 +268,7 @@ def calibration(
     is_class : array-like of bool, shape (n_rows,)
         Which held-out rows are in the class.
     probability : array-like of shape (n_rows,)
-        Of the class, for every row.
+        Probability of the class, for every row.
     n_bins : int, default=10
         Intervals of probabilities, with equally many rows.
     bins : {"quantile", "uniform"}, default="quantile"

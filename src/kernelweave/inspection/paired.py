@@ -85,7 +85,7 @@ def compare_classes(y_true: Entries, first: Entries, second: Entries, *, level: 
     y_true, first, second : array-like of shape (n_rows,)
         True classes, and those that the two models predict.
     level : float, default=0.95
-        Of the interval of the difference in accuracy, that of Fay and Lumbard: it contains 0 where the p-value is not
+        Level of the interval of the difference in accuracy, by Fay and Lumbard: it contains 0 where the p-value is not
         below ``1 - level``.
 
     Returns
@@ -166,10 +166,10 @@ def compare_numbers(
     y_true, first, second : array-like of shape (n_rows,)
         True numbers, and those that the two models predict.
     level : float, default=0.95
-        Of the interval of the difference, with quantiles of Student's t and the correction of `score_intervals` for the
-        skewness of the differences.
+        Level of the interval of the difference, by quantiles of Student's t and the correction of `score_intervals` for
+        the skewness of the differences.
     random_state : int, default=0
-        Of the random numbers: the same one gives the same result.
+        Seed of the random numbers: the same one gives the same result.
 
     Returns
     -------
@@ -245,7 +245,7 @@ def compare_folds(
     test_share : float
         Test rows for each training row of a fold: ``1 / (k - 1)`` for k folds.
     level : float, default=0.95
-        Of the interval of the difference.
+        Level of the interval of the difference.
 
     Returns
     -------

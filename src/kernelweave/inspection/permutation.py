@@ -92,9 +92,9 @@ def permutation_test(
     Parameters
     ----------
     estimator : estimator
-        Of this package or of scikit-learn; a clone of it is fitted.
+        An estimator of this package or of scikit-learn; a clone of it is fitted.
     X : array-like, frame, sparse matrix or views
-        As `fit` takes it, precomputed kernels and indices of a bank too.
+        The rows, in any form that `fit` takes: a table, views, precomputed kernels or indices of a bank.
     y : array-like of shape (n_rows,) or (n_rows, n_targets)
         Targets of these rows.
     n_permutations : int, default=199
@@ -113,7 +113,7 @@ def permutation_test(
     n_jobs : int, optional
         Permutations at the same time.
     random_state : int, default=0
-        Of the random numbers: the same one gives the same result.
+        Seed of the random numbers: the same one gives the same result.
     report : callable, optional
         Called with a text after every permutation; a true value ends, like Ctrl-C, and what is done is kept.
 

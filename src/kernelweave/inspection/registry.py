@@ -86,7 +86,7 @@ class Interval:
     n: int = 0
 
     @property
-    def cells(self) -> list[Any]:
+    def cells(self) -> list[float | int | None]:
         """Value and ends in a table."""
         return [number(self.value), number(self.low), number(self.high)]
 
@@ -311,7 +311,7 @@ class Finding:
     sampled : str
         What was sampled, such as "held-out rows".
     coverage : float or None
-        Of the intervals.
+        Coverage of the intervals.
     form : str
         Format of the values, such as ".1%".
     details : dict
@@ -321,11 +321,11 @@ class Finding:
     sentences : tuple of Sentence
         What is said about the numbers, in the order in which it is shown.
     verdicts : tuple of Verdict
-        Of findings that decide something.
+        What was decided, if the finding decides something.
     rows : int
         Rows that the numbers rest on, which determine their digits; 0 for those of each value.
     name, title : str
-        Of the declaration.
+        Name and heading that are declared for this kind of finding.
     """
 
     values: Mapping[str, Interval] = field(default_factory=dict)
@@ -852,7 +852,7 @@ def findings(
     names : sequence of str, optional
         Findings that take further fits: "permutation", "sources", "omission", "stability" and "learning curve".
     random_state : int, default=0
-        Of the random numbers: the same one gives the same result.
+        Seed of the random numbers: the same one gives the same result.
     n_jobs : int, optional
         Fits at the same time.
 

@@ -135,7 +135,7 @@ def score_intervals(
     level : float, default=0.95
         Fraction of samples that intervals cover.
     random_state : int, default=0
-        Of the draws of recalls.
+        Seed for the draws of recalls.
 
     Returns
     -------
@@ -206,9 +206,9 @@ def out_of_fold_scores(
     Parameters
     ----------
     estimator : estimator
-        Of this package or of scikit-learn; clones of it are fitted.
+        An estimator of this package or of scikit-learn; clones of it are fitted.
     X : array-like, frame, sparse matrix or views
-        As `fit` takes it, precomputed kernels and indices of a bank too.
+        The rows, in any form that `fit` takes: a table, views, precomputed kernels or indices of a bank.
     y : array-like of shape (n_rows,) or (n_rows, n_targets)
         Targets of these rows.
     cv : int, splitter, or list of (train, test), default=5
@@ -222,14 +222,15 @@ def out_of_fold_scores(
     n_jobs : int, optional
         Fits at the same time.
     random_state : int, default=0
-        Of the random numbers: the same one gives the same result.
+        Seed of the random numbers: the same one gives the same result.
     report : callable, optional
         Called with a text after every fit; a true value ends, like Ctrl-C, and folds that are done are kept.
 
     Returns
     -------
     dict of str to Interval
-        As in `score_intervals`; of several targets means without intervals.
+        By name each score with its interval, made as by `score_intervals`. Of several targets they are means without
+        intervals.
 
     Raises
     ------

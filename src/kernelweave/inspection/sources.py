@@ -175,14 +175,14 @@ def source_test(
     y : array-like of shape (n_rows,)
         Targets of these rows.
     n_permutations : int, optional
-        Of every source. By default 999, and four times as many again and again for sources that may still be
+        Permutations of every source. Default: 999, and four times as many again and again for sources that may still be
         important, until the correction for the number of sources leaves a p-value of 0.01 in reach: 12 sources have up
         to 3,999, and 100 up to 15,999. A source ends when 20 exchanges score at least as well as the model, which
         leaves its p-value valid.
     scoring : str or callable, optional
         Default: accuracy, R^2, or the concordance of survival models.
     random_state : int, default=0
-        Of the random numbers: the same one gives the same result.
+        Seed of the random numbers: the same one gives the same result.
     report : callable, optional
         Called with a text after every source; a true value ends, like Ctrl-C, and sources that are done are kept.
 
@@ -337,7 +337,7 @@ def source_refit_test(
     estimator : fitted MKLRegressor, MKLClassifier or one of their CV variants
         Its kernels are taken as they are, before they are fitted; those of a plain fit are not chosen again.
     X : array-like, frame, sparse matrix or views
-        As `fit` takes it, indices of a bank too.
+        The rows, in a form that `fit` takes: a table, views or indices of a bank.
     y : array-like of shape (n_rows,) or (n_rows, n_targets)
         Targets of these rows.
     sources : list of str, optional

@@ -61,7 +61,7 @@ class WeightStability(ShortRepr):
     outputs : tuple of str
         Classes or outputs with weights of their own; one empty name where they share them.
     weights : array of shape (n_kernels, n_outputs)
-        Of the model itself, as fractions that sum to one over the kernels, as all that follow.
+        Weights of the model itself, as fractions that sum to one over the kernels, like all weights below.
     samples : array of shape (n_done, n_kernels, n_outputs)
         Weights of the fit on each sample of the rows, as fractions too.
     low, high : array of shape (n_kernels, n_outputs)
@@ -141,7 +141,7 @@ def weight_stability(
     estimator : fitted MKLRegressor or MKLClassifier
         Fitted on these rows.
     X : array-like, frame, sparse matrix or views
-        As `fit` takes it, precomputed kernels and indices of a bank too.
+        The rows, in any form that `fit` takes: a table, views, precomputed kernels or indices of a bank.
     y : array-like of shape (n_rows,) or (n_rows, n_targets)
         Targets of these rows.
     n_samples : int, default=50
@@ -163,7 +163,7 @@ def weight_stability(
     n_jobs : int, optional
         Samples at the same time.
     random_state : int, default=0
-        Of the random numbers: the same one gives the same result.
+        Seed of the random numbers: the same one gives the same result.
     report : callable, optional
         Called with a text after every sample; a true value ends, like Ctrl-C, and what is done is kept.
 

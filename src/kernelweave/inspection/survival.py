@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from kernelweave._checks import Floats, InputError
+from kernelweave._docstrings import texts_of
 from kernelweave._parameters import InstanceOf, Number, OneOf, Positive, Rule, Unfit, Whole, checked
 from kernelweave._types import Array, Features
 from kernelweave.estimators import MKLSurvival
@@ -67,11 +68,11 @@ class RiskGroups:
     Attributes
     ----------
     names : list of str
-        Of the groups, the smallest risk first.
+        Names of the groups, the smallest risk first.
     rows : list of array of int
         Positions of the rows of each group.
     times, survival, errors : list of arrays
-        Of each group the distinct times, the share without an event after each, and its standard error.
+        For each group the distinct times, the share without an event after each, and its standard error.
     """
 
     names: list[str]
@@ -135,7 +136,7 @@ def concordance(
     Parameters
     ----------
     y : structured array, frame or array with events and times
-        As `MKLSurvival.fit` takes it; strata are not used.
+        Observed events and times, in a form that `MKLSurvival.fit` takes; strata are not used.
     risk : array-like of shape (n_rows,)
         Predicted risk, as `MKLSurvival.predict` returns it: the larger, the earlier the event.
     kind : {"harrell", "uno"}, default="harrell"
@@ -184,7 +185,8 @@ def brier_scores(
     y : structured array, frame or array with events and times
         Observed events and times, as `MKLSurvival.fit` takes them.
     survival : array-like of shape (n_rows, n_times)
-        As `MKLSurvival.predict_survival_function` returns it for these times.
+        Probabilities that the event of a row comes later than each of these times, from
+        `MKLSurvival.predict_survival_function`.
     times : array-like of shape (n_times,)
         The times at which survival was predicted, in the unit of the times of `y`.
     training : as y, optional
@@ -213,6 +215,7 @@ def brier_scores(
     return brier(time, event, values, when, others)
 
 
+@texts_of(brier_scores)
 @checked
 def integrated_brier_score(
     y: GivenTimes,
@@ -225,8 +228,6 @@ def integrated_brier_score(
 
     Parameters
     ----------
-    y, survival, training
-        See `brier_scores`.
     times : array-like of shape (n_times,)
         At least two, ascending.
 
@@ -346,7 +347,7 @@ def survival_calibration(
     n_groups : int, default=5
         Number of groups, each of nearly the same number of rows.
     strata : array-like of shape (n_rows,), optional
-        See `MKLSurvival.predict_cumulative_hazard`.
+        The stratum of every row, if there were strata in the fit.
 
     Returns
     -------

@@ -145,7 +145,7 @@ def contribution_sizes(estimator: Model, X: Features) -> KernelWeights:
     estimator : fitted MKLRegressor or MKLClassifier
         Whose kernels and weights are looked at.
     X : array-like, frame, sparse matrix or views
-        As `predict` takes them.
+        Rows in the form that `fit` took: an array, a data frame or views with the same columns.
 
     Returns
     -------

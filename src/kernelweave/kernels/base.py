@@ -278,7 +278,8 @@ class Kernel(KernelFunction, ABC):
         Parameters
         ----------
         columns : int, str, slice, boolean mask, sequence of int and str, or None
-            As in :meth:`kernelweave.views.Table.resolve`; None means all columns, to give the kernel a name.
+            Names or positions of columns, also negative ones from the end, a slice or a mask; see
+            :meth:`kernelweave.views.Table.resolve`. None: all columns, to give the kernel a name.
         name : str or None
             Name of the view in the label.
 

@@ -327,8 +327,8 @@ class Prepared(Around):
     kernel : Kernel
         Neither restricted to columns nor prepared itself.
     steps : tuple of steps
-        See :meth:`Kernel.prepared`. Their numbers, and those of the kernel, are computed from training rows when the
-        kernel is fitted.
+        What is done with the columns, in this order, as :meth:`Kernel.prepared` takes it. Their numbers, and those of
+        the kernel, are computed from training rows when the kernel is fitted.
 
     Examples
     --------

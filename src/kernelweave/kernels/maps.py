@@ -315,7 +315,7 @@ class RandomFeatures(FeatureMap):
         for Gaussian kernels of more than ten columns, and for any kernel of more than a thousand, otherwise "sobol".
         Laplacian kernels have no orthogonal frequencies, and use "sobol" instead.
     random_state : int, default=0
-        Of the random numbers.
+        Seed of the random numbers.
     frequencies, left_out : optional
         The projections of every layer, and what is left out; from training rows when the map is fitted.
 

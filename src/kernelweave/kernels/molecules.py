@@ -58,7 +58,7 @@ class Fingerprints(OfMolecules):
     counts : bool, default=True
         False: whether the part is there, 0 or 1.
     radius : int, default=2
-        Of "morgan".
+        Radius of "morgan" fingerprints.
     size : int, default=4096
         Number of columns, over which parts are spread by a hash; "maccs" has 167.
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from kernelweave._checks import InputError
 from kernelweave._parameters import OneOf, Rule, Unfit, listed
+from kernelweave._types import AnyArray
 from kernelweave.kernels.base import FACTOR, Kernel, Positive
 from kernelweave.kernels.training_rows import TrainingRows
 
@@ -255,7 +256,7 @@ class RationalQuadratic(Stationary):
     def gradient(self, xp, S, value):
         return -self.gamma * value / (1.0 + self.gamma * S / self.power)
 
-    def by_power(self, S: Any) -> Any:
+    def by_power(self, S: AnyArray) -> AnyArray:
         """Derivative of the kernel by its power.
 
         Parameters

@@ -359,7 +359,7 @@ class Impute(Step):
         Add a column of 0 and 1 for every column that had missing cells in training, which marks them. Kernels
         of some columns use the indicators of these columns.
     n_neighbors : int, default=5
-        Of "nearest".
+        Number of rows that "nearest" averages over.
     fill : array-like of shape (n_columns,), optional
         Values for missing cells, categories by code. None: computed when the step is fitted.
     marked : array-like of bool, shape (n_columns,), optional

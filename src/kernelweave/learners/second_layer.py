@@ -35,7 +35,7 @@ class NonlinearRLS2(MarginLearner):
     second
         Kernel K2 of the second layer, on outputs z: ``exp(-||z - z'||^2 / 2)``, ``(z'z' + 1)^degree``, or ``z'z'``.
     degree
-        Of the polynomial.
+        Degree of the polynomial.
     radius
         > 0; of the ball of the first layer. It determines how nonlinear the second layer is: widths of Gaussians and
         constants of polynomials are in its unit, so that they need no parameter of their own. With a small radius

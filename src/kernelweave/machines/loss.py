@@ -584,7 +584,7 @@ class Loss(InheritedTexts, ABC):
         y, costs, b : arrays of shape (n_samples,)
             Targets, costs of the rows (C times the sample weights) and coefficients.
         rows : array of int, shape (n_free,)
-            See `free`.
+            Positions of the rows whose coefficient changes with the kernel, from `free`.
         fit_intercept : bool
             Whether the sum of the coefficients stays as it is.
         """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from numpy.typing import ArrayLike
 
 from kernelweave._checks import Labels, RowWeights, Start, Targets, check_row_weights
+from kernelweave._docstrings import texts_of
 from kernelweave._parameters import Cost, MaxIter, MaxTime, Nonnegative, Switch, Tol, checked, renamed
 from kernelweave._types import Array
 from kernelweave.machines.box import OnIndefinite, as_kernel, check_start
@@ -103,6 +104,7 @@ def solve_svc(
     return _solve(Hinge(), matrix, y, C, sample_weight, tol, max_iter, start)
 
 
+@texts_of(solve_svc)
 @renamed(warm_start="start")
 @checked
 def solve_l2svc(
@@ -148,8 +150,6 @@ def solve_l2svc(
         Seconds after which the solution so far is returned, with the status ``MAX_TIME`` and its gap.
     start : array of shape (n_samples,), optional
         `dual_coef` of a similar problem, see `solve_svc`.
-    on_indefinite : {"raise", "clip", "shift"}, default="raise"
-        See `solve_svc`.
     check : bool, default=True
         Check all entries of K for NaN and asymmetry.
 
@@ -183,6 +183,7 @@ def solve_l2svc(
     return _solve(SquaredHinge(), matrix, y, C, sample_weight, tol, max_iter, start)
 
 
+@texts_of(solve_svc)
 @renamed(warm_start="start")
 @checked
 def solve_svr(
@@ -229,8 +230,6 @@ def solve_svr(
         Seconds after which the solution so far is returned, with the status ``MAX_TIME`` and its gap.
     start : array of shape (n_samples,), optional
         `dual_coef` of a similar problem, see `solve_svc`.
-    on_indefinite : {"raise", "clip", "shift"}, default="raise"
-        See `solve_svc`.
     check : bool, default=True
         Check all entries of K for NaN and asymmetry.
 
@@ -267,6 +266,7 @@ def solve_svr(
     return _solve(EpsilonInsensitive(epsilon), matrix, y, C, sample_weight, tol, max_iter, start)
 
 
+@texts_of(solve_svc)
 @renamed(warm_start="start")
 @checked
 def solve_klr(
@@ -310,8 +310,6 @@ def solve_klr(
         Seconds after which the solution so far is returned, with the status ``MAX_TIME`` and its gap.
     start : array of shape (n_samples,), optional
         `dual_coef` of a similar problem.
-    on_indefinite : {"raise", "clip", "shift"}, default="raise"
-        See `solve_svc`.
     check : bool, default=True
         Check all entries of K for NaN and asymmetry.
 

@@ -18,6 +18,7 @@ from kernelweave._checks import (
     Scale,
     Start,
 )
+from kernelweave._docstrings import texts_of
 from kernelweave._parameters import (
     Flag,
     Function,
@@ -48,6 +49,7 @@ from kernelweave.mkl.solve import (
     along_costs,
     threads_of,
 )
+from kernelweave.mkl.svm_mkl import solve_svm_mkl
 from kernelweave.mkl.weight_sets import GivenWeightSet
 from kernelweave.results import Path, Solution
 
@@ -106,7 +108,8 @@ def rls2_path(
     tol : float, default=1e-6
         Relative gap of every solution.
     solver : {"newton", "alternating"}, default="newton"
-        See `solve_rls2`. With alternating only the weights are passed on, as in the paper.
+        Active-set Newton on Problem 6 of the paper, or its Algorithm 1, in which only the weights are passed on from
+        one regularisation parameter to the next.
     sample_weight : array of shape (n_samples,), optional
         Weights >= 0 of the squared errors; rows of weight 0 are ignored.
     scale : array of shape (n_kernels,), optional
@@ -141,7 +144,7 @@ def rls2_path(
     Raises
     ------
     InputError
-        As `solve_rls2`.
+        Wrong arguments, and whatever `solve_rls2` refuses.
 
     Notes
     -----
@@ -183,6 +186,7 @@ def rls2_path(
 # ---- machines along C -----------------------------------------------------------------------------
 
 
+@texts_of(solve_svm_mkl)
 @renamed(method="solver")
 @checked
 def svm_mkl_path(
@@ -217,8 +221,6 @@ def svm_mkl_path(
         Labels -1 and 1, or targets for ``loss="epsilon-insensitive"``; None for `RowFeatures`, which have them.
     Cs : array of shape (n_values,)
         Weights of the loss > 0, in any order.
-    weight_set, loss, epsilon, sample_weight, scale, tol, solver
-        See `solve_svm_mkl`.
     max_iter : int, optional
         Outer iterations for each C. Default: 500; of `RowFeatures` passes, 100.
     max_time : float, optional
@@ -235,7 +237,7 @@ def svm_mkl_path(
     Raises
     ------
     InputError
-        As `solve_svm_mkl`.
+        Wrong arguments, and whatever `solve_svm_mkl` refuses.
 
     References
     ----------

@@ -54,9 +54,11 @@ RowFeatures
         Labels -1 and 1, or targets. None for `RowFeatures` and `BlockStatistics`, which have them. Several outputs,
         which share their weights, are for `Squared` on the simplex without an intercept.
     loss : Loss or str, default="squared"
-        See `kernelweave.losses`.
+        A loss of `kernelweave.losses`, or its name: "squared", "huber", "epsilon-insensitive", "quantile" and
+        "poisson" for numbers, "hinge", "squared-hinge" and "logistic" for labels.
     weights : WeightSet or str, default="simplex"
-        See `kernelweave.weight_sets`.
+        The set in which the weights of the kernels lie, from `kernelweave.weight_sets`. "simplex": they are at least 0
+        and sum to 1.
     C : float, default=1.0
         Weight of the loss > 0, a sum over samples.
     sample_weight : array of shape (n_samples,), optional

@@ -127,7 +127,7 @@ def margin_problem(
     Parameters
     ----------
     gram : array of shape (n_samples, n_samples, n_kernels), Gram, FeatureStack or RowFeatures
-        As it was given to the solver.
+        Kernels or features that were given to the solver.
     y : array of shape (n_samples,)
         Labels -1 and 1, or targets for ``loss="epsilon-insensitive"``; None for `RowFeatures`.
     C : float
@@ -258,7 +258,7 @@ def rls2_problem(
     Parameters
     ----------
     gram : array of shape (n_samples, n_samples, n_kernels), Gram, FeatureStack, BlockStatistics or KernelStream
-        As it was given to the solver.
+        Kernels or features that were given to the solver.
     y : array of shape (n_samples,) or (n_samples, n_outputs)
         Targets, as given to the solver; None for statistics.
     sample_weight : array of shape (n_samples,), optional

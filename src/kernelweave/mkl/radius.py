@@ -372,7 +372,7 @@ def solve_rkl(
     norm : {1, 2, None}, default=1
         Constraint on the weights, which does not change the solution.
     **settings
-        See `solve_radius`.
+        Other parameters of `solve_radius` by name, but for `kind`.
 
     Returns
     -------

@@ -471,7 +471,7 @@ class LpBall(AlternatingSet):
     Attributes
     ----------
     p : float
-        Of the norm.
+        Exponent of the norm.
     """
 
     p: Annotated[float, Number(above=1, infinite=True, remedy="For p = 1 use the simplex.")]

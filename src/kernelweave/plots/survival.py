@@ -22,7 +22,7 @@ class RiskGroupsDisplay(drawing.Display):
     Parameters
     ----------
     groups : RiskGroups
-        See `kernelweave.inspection.risk_groups`.
+        The groups and their curves, from `kernelweave.inspection.risk_groups`.
 
     Attributes
     ----------

@@ -228,7 +228,7 @@ class KernelContributionsDisplay(_Bars):
         estimator : fitted MKLRegressor or MKLClassifier
             The model that predicts the rows.
         X : array-like, frame, sparse matrix or views
-            As `predict` takes them.
+            Rows in the form that `fit` took: an array, a data frame or views with the same columns.
         ax : matplotlib Axes, optional
             Default: a new figure.
         **plot_kwargs : dict
@@ -254,7 +254,7 @@ class LayerWeightsDisplay(drawing.ListDisplay):
     names : sequence of arrays of str
         Kernels of every layer, the lowest first.
     weights : sequence of arrays of shape (n_kernels,) or (n_kernels, n_outputs)
-        Of the kernels of every layer.
+        Weights of the kernels of every layer.
     outputs : sequence of str, default=("",)
         Classes or outputs, drawn side by side.
 

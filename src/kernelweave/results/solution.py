@@ -211,7 +211,8 @@ class Solution(ShortRepr):
         path : path-like
             The file to write, as JSON.
         problem : problem of `kernelweave.problems`
-            As for `verify`: a machine, a machine or least squares on a convex set of weights, RKL, AlignF or EasyMKL.
+            The problem that was solved: a machine, a machine or least squares on a convex set of weights, RKL, AlignF
+            or EasyMKL.
         **data : arrays
             What the problem was made of: ``y``, and ``kernels`` of shape (n_samples, n_samples, n_kernels) or
             ``features`` and ``groups``. Their hashes are written, and not the arrays: `numpy.savez` keeps these.

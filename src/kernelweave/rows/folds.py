@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError
 from kernelweave._devices import is_foreign, take_rows
+from kernelweave._docstrings import texts_of
 from kernelweave._interrupts import interrupts_deferred
 from kernelweave._parameters import OneOf, ReadableSignature, Whole, checked, shown
 from kernelweave._types import Device, Index, Labels, Tree, Values
@@ -64,6 +65,7 @@ def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return x ^ (x >> np.uint64(31))
 
 
+@texts_of(BlockStatistics)
 class FoldStatistics(AddedRows):
     """Statistics of folds of rows, for cross-validation without the rows: see `rls2_path_cv`.
 
@@ -71,15 +73,11 @@ class FoldStatistics(AddedRows):
     ----------
     n_folds : int, default=5
         Number of folds, at least 2.
-    groups, names, columns
-        As for `BlockStatistics`.
     by : {"row", "file"}, default="row"
         Whether a fold is made of rows or of whole files. A row's fold follows from its number in its file or array, not
         from the chunk that it is in.
     seed : int, default=0
         Other numbers make other folds.
-    device : str or device, optional
-        As for `BlockStatistics`.
 
     Attributes
     ----------
@@ -159,6 +157,7 @@ class FoldStatistics(AddedRows):
         """
         return _sum_of([part for k, part in enumerate(self.parts) if k != fold])
 
+    @texts_of(BlockStatistics.add)
     def add(
         self,
         Z: Values,
@@ -172,8 +171,6 @@ class FoldStatistics(AddedRows):
 
         Parameters
         ----------
-        Z, y, sample_weight
-            As for `BlockStatistics.add`.
         taken : (str, int), optional
             Name of the file and number of its rows that these are.
         first : int, optional

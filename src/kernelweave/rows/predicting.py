@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._devices import Kind, hosted, is_foreign, namespace_of
+from kernelweave._docstrings import texts_of
 from kernelweave._errors import InputError
 from kernelweave._parameters import Function, checked, shown
 from kernelweave._threads import one_blas_thread_each
@@ -18,12 +19,14 @@ from kernelweave._types import Array, Labels, RowsLike
 from kernelweave.gram.row_checks import check_features
 from kernelweave.results import Path, Solution
 from kernelweave.rows.chunks import Chunk, Source, Transform, features_of, in_chunk
+from kernelweave.rows.collecting import block_statistics
 from kernelweave.rows.dask_rows import is_dask
 from kernelweave.rows.parallel import Jobs, each
 from kernelweave.rows.progress import Report, reporting
 from kernelweave.rows.sources import Request, open_rows
 
 
+@texts_of(block_statistics)
 @checked
 def predict_rows(
     solution: Solution | Path[Solution],
@@ -43,19 +46,16 @@ def predict_rows(
     solution : Solution or Path
         From features or statistics.
     rows : array, sparse matrix, frame, path, list of paths, iterable of Z, Dask array or Dask frame
-        As for `block_statistics`, without targets.
+        An array (n_rows, n_features); a data frame, a Parquet or text table, a folder of such files or a list of them;
+        or an iterator of chunks Z without targets.
     groups : mapping or path, optional
-        Names of blocks with their columns, as for `block_statistics`, if it was given these.
+        Names of blocks with their columns, or a TOML or GMT file of them, if the fit had these.
     columns : list of str, optional
         Columns of the features in a table. Default: all.
-    features : callable, optional
-        Features of a chunk of rows, as for `block_statistics`.
     max_memory : float or str, optional
         For a chunk.
     n_jobs : int, optional
         Files, or parts of an array, at the same time.
-    progress : callable or bool, optional
-        As for `block_statistics`.
 
     Returns
     -------

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._devices import hosted
+from kernelweave._docstrings import texts_of
 from kernelweave._errors import InputError
 from kernelweave._parameters import Function, OneOf, ReadableSignature, Whole, checked, shown
 from kernelweave._sparse import is_sparse
@@ -23,6 +24,7 @@ from kernelweave.gram.chunked import ChunkedFeatures, ChunkWork, Vectors
 from kernelweave.gram.features import as_groups
 from kernelweave.gram.row_checks import check_rows
 from kernelweave.rows.chunks import OwnFolder, Source, WrittenRows, in_chunk
+from kernelweave.rows.collecting import block_statistics
 from kernelweave.rows.dask_rows import is_dask, on_workers
 from kernelweave.rows.folds import UNITS, folds_of_rows
 from kernelweave.rows.parallel import Jobs, each
@@ -77,6 +79,7 @@ class Scan:
         self.square_sums = self.square_sums + other.square_sums
 
 
+@texts_of(block_statistics)
 class RowFeatures(ChunkedFeatures):
     """Rows with explicit features in blocks that do not fit in memory, and their targets.
 
@@ -87,10 +90,11 @@ class RowFeatures(ChunkedFeatures):
     Parameters
     ----------
     rows : array, sparse matrix, frame, path, list of paths, iterable, callable, Dask array or Dask frame
-        As for `block_statistics`. Iterables are read several times: a list of chunks ``(Z, y)``, an object whose
-        iterator begins anew, or a function that returns an iterator; with `cache` an iterator is enough.
-    y, groups, target, weight, columns, sample_weight, features
-        As for `block_statistics`.
+        An array or memory map (n_samples, n_features) with `y`; a data frame, a Parquet or text table, a folder of such
+        files or a list of them, with `target`; or a list of chunks ``(Z, y)``, an object whose iterator begins anew,
+        or a function that returns an iterator, because rows are read several times. With `cache` an iterator is enough.
+    target : str, optional
+        Column of the targets in a table.
     max_memory : float or str, optional
         In bytes or such as "2GB". Default: a quarter of the memory.
     n_jobs : int, optional
@@ -108,7 +112,7 @@ class RowFeatures(ChunkedFeatures):
     n_samples, n_features, n_kernels : int
     groups : array of int, shape (n_kernels + 1,)
     names, columns : tuple of str or None
-        Of blocks and features, for tables.
+        Names of blocks and features, for tables.
     y, sample_weight : arrays of shape (n_samples,)
 
     Raises

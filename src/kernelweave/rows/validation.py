@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import COSTS, Alphas, InputError, KernelWarning, Scale
+from kernelweave._docstrings import texts_of
 from kernelweave._forms import ShortRepr
 from kernelweave._parameters import (
     Flag,
@@ -38,6 +39,7 @@ from kernelweave.mkl.features.row_newton import RowDescent, check_for_chunks
 from kernelweave.mkl.loop import Callback
 from kernelweave.mkl.path import rls2_path
 from kernelweave.mkl.solve import PathCallback
+from kernelweave.mkl.svm_mkl import solve_svm_mkl
 from kernelweave.mkl.weight_sets import GivenWeightSet
 from kernelweave.results import Path, Solution, Status
 from kernelweave.rows.folds import UNITS, FoldStatistics
@@ -201,7 +203,7 @@ def rls2_path_cv(
     shared_weights : bool, default=True
         With several outputs: one set of weights for all, or one for each.
     max_iter : int, optional
-        As in `rls2_path`.
+        Factorisations for each regularisation parameter. Default: 200.
     max_time : float, optional
         Seconds for the whole path; regularisation parameters that are not solved by then get few iterations each. The
         status is ``MAX_TIME``.
@@ -387,6 +389,7 @@ class CrossValidatedMargins(CrossValidated):
         return float(self.Cs[self.best_index])
 
 
+@texts_of(solve_svm_mkl)
 @checked
 def svm_mkl_path_cv(
     rows: RowFeatures,
@@ -414,8 +417,8 @@ def svm_mkl_path_cv(
         What is read, in chunks.
     Cs : array of shape (n_values,)
         Weights of the loss > 0. Without a fold C is the same: the sum of losses has fewer terms.
-    weight_set, loss, epsilon, scale
-        As for `solve_svm_mkl`; weights on the simplex or in an elastic net.
+    weight_set : "simplex" or WeightSet, default="simplex"
+        ``Simplex()`` or ``ElasticNet(mix)``.
     folds : int, default=5
         Number of folds.
     fold_by : {"row", "file"}, default="row"

@@ -455,7 +455,7 @@ def take_rows(table: T, rows: Rows) -> T:
     Parameters
     ----------
     table : array, frame, sparse matrix, Views or list
-        As `by_rows` returns it.
+        What `by_rows` returned.
     rows : array of int
         Positions of the rows, in the order in which they are returned.
 

@@ -195,8 +195,8 @@ class TableEncoder:
         Raises
         ------
         InputError
-            As `fit`; also for a wrong number of columns, for missing or unseen column names, for a
-            numeric column that holds a string (column and first such value are named), and for dates with a time zone
+            What `fit` refuses; also a wrong number of columns, missing or unseen column names, a numeric
+            column that holds a string (column and first such value are named), and dates with a time zone
             where those of `fit` had none, or the other way round. Other time zones are converted.
         """
         if not hasattr(self, "categories_"):

@@ -8,7 +8,7 @@ import pickle
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,7 @@ MOSTLY_DISTINCT = 0.5
 
 Rows = NDArray[np.intp]
 Array = NDArray[np.float64]
+Made = TypeVar("Made")
 
 
 def is_frame(X: object) -> bool:
@@ -152,7 +153,7 @@ class Cells:
         found, others = self.of_column(key, count)
         return found[self._rows], others
 
-    def of_column(self, key: Hashable, make: Callable[[NDArray[np.object_]], Any]) -> Any:
+    def of_column(self, key: Hashable, make: Callable[[NDArray[np.object_]], Made]) -> Made:
         """What `make` returns for the whole column, once for all of its rows.
 
         Parameters
