@@ -85,7 +85,6 @@ def path(folder, data, seed):
         "target": "target",
         "method": "rls2",
         "kernels": "linear-features",
-        "drop": "sample",  # with a kernel of its own, it gets most of the weight of some samples
         "rule": "1se",
     }
 
