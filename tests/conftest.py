@@ -150,7 +150,7 @@ def no_open_figures():
 
 
 @contextmanager
-def _no_drawing():
+def undrawn_figures():
     """Figures are made but not drawn, which is most of the time of a small run."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("kernelweave_app.reports.svg", lambda figure: "<svg></svg>")
@@ -161,13 +161,13 @@ def _no_drawing():
 @pytest.fixture(scope="session")
 def no_drawing():
     """What fixtures of modules do in ``with no_drawing():`` draws no figure."""
-    return _no_drawing
+    return undrawn_figures
 
 
 @pytest.fixture
 def undrawn(request):
     """No figures are drawn, but with the mark `drawn`."""
-    with nullcontext() if request.node.get_closest_marker("drawn") else _no_drawing():
+    with nullcontext() if request.node.get_closest_marker("drawn") else undrawn_figures():
         yield
 
 

@@ -19,6 +19,8 @@ import psutil
 import pytest
 from sklearn.datasets import load_breast_cancer
 
+from conftest import undrawn_figures
+
 ROOT = Path(__file__).resolve().parents[1]
 
 #: The studio starts processes that would run without the compiled core too, but takes minutes for it.
@@ -190,8 +192,11 @@ def run_here(studio, request, *, figures=False):
     if not studio.store.move(made.id, ("queued",), "running", **here):
         until(lambda: studio.store.run(made.id)["state"] in ("done", "failed", "cancelled"), 180)
         return made.id
-    job = Job if figures else Plain
-    job(studio.places, studio.store, made.id, Stopping(studio.places.run(made.id))).do()
+    job = (Job if figures else Plain)(
+        studio.places, studio.store, made.id, Stopping(studio.places.run(made.id))
+    )
+    with contextlib.nullcontext() if figures else undrawn_figures():
+        job.do()
     plt.close("all")  # a process of its own would have ended
     # nor may anybody end this one, once the run has ended
     state = studio.store.run(made.id)["state"]

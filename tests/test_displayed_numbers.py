@@ -41,7 +41,13 @@ from kernelweave_app.studio.service import Studio
 from studio_server import evidence_here, needs_core, run_here
 from studio_user import named, until, visiting
 
-pytestmark = [pytest.mark.full, needs_core, pytest.mark.usefixtures("undrawn")]
+pytestmark = [
+    pytest.mark.full,
+    needs_core,
+    pytest.mark.usefixtures("undrawn"),
+    # names of rows and narrow kernels get most of the weight of some samples; their numbers are compared all the same
+    pytest.mark.filterwarnings("ignore:.*kernels that are the identity on the training rows"),
+]
 
 #: Seeds at night beside the first.
 SEEDS = range(1, 10)

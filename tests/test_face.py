@@ -235,6 +235,9 @@ REFUSED = {
     "pipes": ("a|b|y\n" + "1|2|x\n2|3|z\n" * 9, "no column 'q' for the target. Columns: 'a', 'b', 'y'"),
     "empty": ("", "is empty. A table needs a line with the names of its columns"),
     "latin": ("a,b,n\xe4me\n1,2,x\n", "not text in UTF-8: byte 5 is 0xe4, as in files of Latin-1"),
+    # files are read in pieces of 1 MiB: here the wrong character begins with the last byte of the first
+    "a piece": ("q\n" + "x" * (2**20 - 3) + "\xc3(\n", "not text in UTF-8: byte 1048575 is 0xc3"),
+    "cut": ("q,b\n1,\xc3", "not text in UTF-8: byte 6 is 0xc3"),
 }
 
 

@@ -23,11 +23,13 @@ pytest.importorskip(
 from playwright.sync_api import expect
 
 from kernelweave.inspection.registry import repeated
+from kernelweave_app.studio.catalogue import file_id
 from kernelweave_app.studio.schema import Data, Marks, RunRequest
 from kernelweave_app.studio.service import Studio
 from studio_journey import Keyboard
 from studio_server import Command, evidence_here, needs_core, run_here, slow_request
 from studio_visit import chromium, draft, needs_chromium, session, visit
+from test_cli_survival import patients_of_hospitals
 
 __all__ = ["chromium", "session", "visit"]  # fixtures
 
@@ -43,7 +45,7 @@ SHOWN = {
 TABS = ("More computations", "Kernels", "Path", "Rows", "For a paper", "Solver")
 STANDARDS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 #: Windows by width and colours: colours are the same at any width.
-WINDOWS = ((1280, "light"), (390, "dark"))
+WINDOWS = ((1440, "light"), (390, "dark"))
 RUN = """async ([inside, tags]) => {
   // what is still moving has colours between those of its states
   const frame = () => new Promise((wake) => requestAnimationFrame(wake));
@@ -71,6 +73,7 @@ GENES = "[views]\nacids = ['malic_acid', 'no_such_column']\n"
 def studio(tmp_path_factory):
     """Two runs of three classes, one with all evidence, and one of a regression; made here, which is quicker."""
     folder = tmp_path_factory.mktemp("studio")
+    patients_of_hospitals().to_csv(folder / "patients.csv", index=False)
     (folder / "more.csv").write_text("x\n" + "".join(f"{k}\n" for k in range(178)))
     inside = Studio(folder).inside("")
     spec = {"target": "target", "alphas": "3", "cv": 2, "test_size": 0.3, "kernels": "linear"}
@@ -197,6 +200,9 @@ def test_axe_finds_nothing_serious_on_any_page(visit, studio):
             expect(page.get_by_role("region", name=words, exact=True)).to_be_visible()
     for path in ("/understand", "/use", "/runs"):
         check.open(f"{path}?run={diabetes}", f"{path} of a regression")
+    draft(page, {"time": "days", "event": "status", "strata": "hospital"}, file_id("patients.csv"))
+    check.open("/", "times, events and strata")
+    expect(page.get_by_label("Strata", exact=True).first).to_have_value("hospital")
     for run in (diabetes, wines):
         page.goto(f"{studio.inside}/p/first/api/runs/{run}/files/report.html?show=true")
         # of figures the paths are most elements of a report, with neither words nor roles to be checked

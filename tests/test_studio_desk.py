@@ -77,6 +77,18 @@ def test_a_target_that_is_the_key_is_chosen_anew(desk):
     assert (desk.spec.target, desk.spec.task) == ("outcome", "auto")
 
 
+def test_a_column_that_gets_another_role_leaves_its_view(desk):
+    desk.set(target="outcome", task="auto", group="", drop=["who"], cv=2, test_size=0)
+    desk.set(views={"body": ["age", "size"], "place": ["site"]}, kernels={"body": "linear", "place": "rbf"})
+    desk.set(group="site")
+    assert (desk.spec.views, desk.spec.kernels) == ({"body": ["age", "size"]}, {"body": "linear"})
+    desk.set(drop=["who", "size"])
+    assert desk.spec.views == {"body": ["age"]}
+    assert desk.studio.check(desk.data, desk.spec).n_columns == 1
+    desk.set(drop=["who", "size", "age"])
+    assert (desk.spec.views, desk.spec.kernels) == ("", "default")
+
+
 def test_a_window_writes_what_it_has_changed(desk):
     old = Desk(desk.studio)
     desk.set_tables([FIRST, SECOND], "who")

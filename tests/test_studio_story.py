@@ -87,6 +87,18 @@ TRAPS = {
         "held-out rows",
         "30 rows held out, 67 to train on",
     ),
+    "marks in words as a feature": (
+        lambda: table(part=np.where(MARKS == "T", "Train", "test")),
+        {},
+        "marks of rows",
+        "'part' is used as a feature, but seems to mark held-out rows: 30 rows held out, 67 to train on",
+    ),
+    "marks by their name as a feature": (
+        lambda: table(is_train=MARKS == "T"),
+        {},
+        "marks of rows",
+        "held out = False",
+    ),
     "marks that say nothing": (
         lambda: table(part=["x"] * 50 + ["z"] * 47),
         {"holdout": "part"},
@@ -148,6 +160,20 @@ def test_traps_are_told_before_the_start(studio, case):
     spec = Spec(**{"target": "y", **settings, **found[topic].settings})
     after = {one.topic: one for one in studio.consequences(Data(tables=[ref.id]), spec)}
     assert topic not in after or after[topic].text != found[topic].text
+
+
+def test_a_column_is_told_once_and_classes_of_one_row_in_a_line(studio):
+    days = [f"{1 + k % 12:02d}/{1 + k // 12:02d}/2024" for k in range(N)]
+    assert [one.topic for one in told(studio, table(day=days, smoker=MARKS))] == ["ambiguous dates"]
+    names = [f"name {k}" for k in range(N)]
+    for y, few in (
+        (np.r_[["odd"], table()["y"][1:]], "class 'odd' has one row"),
+        (names, "97 classes, such as"),
+    ):
+        ref = upload(studio, "classes.csv", table(y=y))
+        with pytest.raises(InputError, match=few) as refused:
+            studio.check(Data(tables=[ref.id]), Spec(target="y"))
+        assert len(str(refused.value)) < 250
 
 
 def test_a_table_without_traps_says_nothing(studio):

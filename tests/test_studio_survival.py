@@ -21,7 +21,7 @@ from playwright.sync_api import expect
 import kernelweave as kw
 from kernelweave import inspection
 from kernelweave.inspection.held_times import compare_risks, concordance_of_rows
-from kernelweave_app.runs.spec import Spec, event_setting
+from kernelweave_app.runs.spec import Spec, event_setting, in_words_of
 from kernelweave_app.runs.survival import obvious_times
 from kernelweave_app.studio.catalogue import file_id
 from kernelweave_app.studio.looking import role_of, target_kernel, with_role
@@ -170,6 +170,11 @@ def test_values_of_events_may_hold_commas(desk):
     setting = event_setting("status", ["stroke, fatal", 'the "other", unknown'])
     found = desk.times(data, Spec(time="days", event=setting))
     assert sorted(found.events) == ["stroke, fatal", 'the "other", unknown']
+    # where one of the words says that there was no event, a button takes the others
+    mend = told(desk, data, **SURVIVAL)["event"]
+    assert f"'stroke, fatal' ({(causes == 'stroke, fatal').sum()} rows)" in mend.text
+    assert desk.times(data, Spec(time="days", **mend.settings)).events == found.events
+    assert in_words_of("form", mend.text).endswith("'the \"other\", unknown' (3 rows).")
     spec = Spec(time="days", event='status="stroke, fatal"')
     assert desk.times(data, spec).n_events == (causes == "stroke, fatal").sum()
     assert spec.predicted == "days until status is stroke, fatal"
@@ -188,6 +193,9 @@ def test_strata_are_those_of_python(desk):
     data = desk.put(table, "hospitals.csv")
     spec = Spec(**SURVIVAL, strata="hospital", **FAST, Cs="0.3,")
     assert "3 strata" in desk.check(data, spec).reason
+    mend = told(desk, data, **SURVIVAL)["strata"]
+    assert mend.settings == {"strata": "hospital"}
+    assert "'hospital' with 3 values is used as a feature" in mend.text
     assert not [one for one in desk.consequences(data, spec) if one.kind == "warn"]
     assert desk.alignments(data, spec).names
     assert desk.kernels(data, spec).kernels

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize, stats
+from scipy import optimize, special
 from sklearn.base import is_classifier
 
 from kernelweave._checks import InputError
@@ -82,7 +82,7 @@ def wilson(share: float, n: float, level: float) -> Interval:
     """The same where a share is the mean of several predictions of each row."""
     if not n:
         return Interval(float("nan"), method=WILSON)
-    z = float(stats.norm.ppf(0.5 + level / 2))
+    z = float(special.ndtri(0.5 + level / 2))
     centre = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
     low, high = max(0.0, centre - half), min(1.0, centre + half)
@@ -380,9 +380,12 @@ def _shared(influence: Array, folds: NDArray[np.intp], held: HeldOut) -> Array:
 def around(influence: Array, level: float) -> Array:
     """Ends of an interval as distances from its value, further away on the side of the long tail of the influences."""
     n = len(influence)
-    t, z = stats.t.ppf(0.5 + level / 2, n - 1), stats.norm.ppf(0.5 + level / 2)
+    t, z = special.stdtrit(n - 1, 0.5 + level / 2), special.ndtri(0.5 + level / 2)
     error = influence.std(ddof=1) / np.sqrt(n) * n / max(n - z, 1.0)
-    more = stats.skew(influence) * (2 * t**2 + 1) / (6 * np.sqrt(n))
+    moves = influence - influence.mean()
+    with np.errstate(invalid="ignore"):
+        skewness = (moves**3).mean() / np.square(moves).mean() ** 1.5
+    more = skewness * (2 * t**2 + 1) / (6 * np.sqrt(n))
     return error * np.array([-t - max(-more, 0.0), t + max(more, 0.0)])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,10 +25,11 @@ ACCEPTED = (
     "or 1 and 0, in upper or lower case"
 )
 REMEDY = 'Choose another column, or set "Values of held-out rows" to those of its values that hold a row out.'
-#: Names of columns of which yes means training; of several tables, after the name of the table.
-_NAMES_TRAINING = re.compile(
-    r"(.*\.)?((is|in|for|use)[ _.-]*(for[ _.-]*)?)?(train|training)([ _.-]*(set|rows?|mask))?"
-)
+#: Names of columns of marks; of several tables, after the name of the table.
+_NAMES = r"(.*\.)?((is|in|for|use)[ _.-]*(for[ _.-]*)?)?(%s)([ _.-]*(set|rows?|mask))?"
+#: Those of which yes means training, and those of which it means held out.
+_NAMES_TRAINING = re.compile(_NAMES % "train|training")
+_NAMES_HELD_OUT = re.compile(_NAMES % "held[ _.-]*out|hold[ _.-]*out")
 #: A whole number, which has a decimal where cells of its column are missing.
 _WHOLE = re.compile(r"^(-?\d+)\.0$")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
@@ -140,6 +142,28 @@ def read_division(column: Series, asked: str | Sequence[str] = "") -> tuple[NDAr
     )
 
 
+def seems_to_mark(column: Series) -> Division | None:
+    """The division of a column that looks like marks of held-out rows, by its name or by words such as train and test.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> seems_to_mark(pd.Series(["test", "train", "train"], name="part")).said
+    "1 row held out, 2 to train on (column 'part': held out = test; training = train)"
+    >>> seems_to_mark(pd.Series([1, 0, 1], name="smoker")) is None
+    True
+    """
+    name = str(column.name).strip().lower()
+    if not (_NAMES_TRAINING.fullmatch(name) or _NAMES_HELD_OUT.fullmatch(name)):
+        words = column.dropna().unique() if column.dtype.kind not in "biufcmM" else ()
+        if not len(words) or any(_word(str(word)) not in (*HELD_OUT, *TRAINING) for word in words):
+            return None
+    with suppress(InputError):
+        found = read_division(column)[1]
+        return None if found.problem else found
+    return None
+
+
 def texts_of(column: Series) -> Series:
     """Cells as texts, empty ones where they are missing; dates without a time where that is midnight."""
     texts = column.astype(object).astype(str).str.strip().str.replace(_WHOLE, r"\1", regex=True)
@@ -162,7 +186,7 @@ def _by_words(name: str, counts: Mapping[str, int]) -> dict[str, bool]:
         **dict.fromkeys(YES, not yes_trains),
         **dict.fromkeys(NO, yes_trains),
     }
-    sides = {text: words.get(re.sub(r"[ _-]", "", text.lower())) for text in counts if text}
+    sides = {text: words.get(_word(text)) for text in counts if text}
     known = {side for side in sides.values() if side is not None}
     unread = {text: counts[text] for text, side in sides.items() if side is None}
     if "" in counts and len(known) != 1:
@@ -175,6 +199,10 @@ def _by_words(name: str, counts: Mapping[str, int]) -> dict[str, bool]:
     found = {text: bool(side) for text, side in sides.items()}
     # rows without a mark, where the others have the same one
     return found | ({"": not known.pop()} if "" in counts else {})
+
+
+def _word(text: str) -> str:
+    return re.sub(r"[ _-]", "", text.strip().lower())
 
 
 def _plain(text: str) -> str:

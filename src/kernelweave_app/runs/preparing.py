@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from kernelweave._checks import InputError, check_row_weights
 from kernelweave._forms import names_in, numbered
 from kernelweave._parameters import LARGEST_NUMBER
-from kernelweave._types import DataFrame, Series
+from kernelweave._types import DataFrame, Labels, Series
 from kernelweave.views.groups import AUTO, expand_views, read_views
 from kernelweave_app.runs.columns import (
     check_cells,
@@ -367,6 +368,8 @@ def split(prepared: Prepared, spec: Spec) -> tuple[Rows, Rows]:
         train, test = rows, rows[:0]
     else:
         how: dict[str, Any] = {"test_size": spec.test_size, "random_state": spec.seed}
+        if prepared.groups is None and shares is not None:
+            _refuse_single(shares)
         try:
             if prepared.groups is not None:
                 train, test = next(GroupShuffleSplit(1, **how).split(rows, groups=prepared.groups))
@@ -389,6 +392,20 @@ def split(prepared: Prepared, spec: Spec) -> tuple[Rows, Rows]:
     if prepared.task == SURVIVAL and not y[counted, 0].any():
         raise InputError(f"None of the {len(counted)} training rows has an event. Hold out other rows.")
     return train, test
+
+
+def _refuse_single(classes: Labels) -> None:
+    """Raise for classes of one row, which can be on one side of a division only."""
+    alone = [name for name, count in Counter(classes.tolist()).items() if count == 1]
+    if not alone:
+        return
+    few = (
+        f"class {alone[0]!r} has" if len(alone) == 1 else f"{len(alone)} classes, such as {alone[0]!r}, have"
+    )
+    raise InputError(
+        f"No rows can be held out: {few} one row, and held-out rows have the classes of the others. Leave out such "
+        "rows, or hold out none (`test_size` 0). Is this a column of classes?"
+    )
 
 
 def kept_shares(prepared: Prepared) -> Any:

@@ -611,8 +611,10 @@ def in_words_of(place: str, message: str) -> str:
     return message if place == "file" else re.sub(r"(?:Setting )?`(\w+)`", said_there, message)
 
 
-#: Words of a command line, or of Python.
-_TYPED = re.compile(r"(?<![\w-])--[a-z]|\bkw\.|kernelweave\.[a-z]+_|kernelweave (?:fit|predict) ")
+#: Words of a command line, of Python, or of a file of settings.
+_TYPED = re.compile(
+    r"(?<![\w-])--[a-z]|\bkw\.|kernelweave\.[a-z]+_|kernelweave (?:fit|predict) |such as `\w+` '"
+)
 
 
 # ---- reading and checking ----------------------------------------------------------------------------

@@ -158,7 +158,7 @@ def read_events(column: Series, values: Sequence[str] = ()) -> NDArray[np.bool_]
     """
     texts, name = texts_of(column).str.lower(), column.name
     counts = counts_of(texts)
-    listed = ", ".join(f"{one} ({numbered(n, 'row')})" for one, n in list(counts.items())[:MOST_VALUES])
+    listed = ", ".join(f"{one!r} ({numbered(n, 'row')})" for one, n in list(counts.items())[:MOST_VALUES])
     if values:
         wanted = _plain(values)
         if unknown := wanted - counts.keys():

@@ -11,6 +11,7 @@ from kernelweave._types import DataFrame
 from kernelweave.inspection.scores import FEWEST_ROWS
 from kernelweave.views.levels import is_called
 from kernelweave_app.runs.columns import date_format, read_types, with_types
+from kernelweave_app.runs.division import seems_to_mark
 from kernelweave_app.runs.doubts import find_giveaways
 from kernelweave_app.runs.fitting import WITHOUT_PATH, survival_learners
 from kernelweave_app.runs.joining import Joined
@@ -19,7 +20,7 @@ from kernelweave_app.runs.preparing import Prepared, prepare, taken_columns
 from kernelweave_app.runs.recommending import UNEQUAL
 from kernelweave_app.runs.row_names import why_names
 from kernelweave_app.runs.spec import DEFAULT, SURVIVAL, Spec, chosen, event_setting, label_of
-from kernelweave_app.runs.survival import is_reversed, obvious_times
+from kernelweave_app.runs.survival import CENSORED, is_reversed, obvious_times
 from kernelweave_app.studio.schema import Consequence, Marked, Target, Times
 
 #: Names that a sentence lists, and columns of text that are looked at.
@@ -28,8 +29,14 @@ SHOWN, MOST_TEXTS = 3, 300
 MOSTLY_NUMBERS = 0.8
 #: Rows of a table that are copies of others, as a fraction, and columns from which on that is no chance.
 COPIES, COLUMNS_OF_COPIES = 0.05, 5
+#: Events that a stratum has on average, at least.
+EVENTS_OF_STRATUM = 5
 #: Rows that a group has on average, at least, and how many groups.
 ROWS_OF_GROUP, FEWEST_GROUPS = 2, 5
+#: Names of columns whose rows may have a baseline hazard of their own.
+_STRATA = re.compile(
+    r"(?i:hospital|clinic|site|cent(?:er|re)|country|study|cohort|batch|ward|strat(?:um|a))s?"
+)
 _SUBJECTS = re.compile(r"(?i:patient|subject|participant|mouse|animal|donor|user|customer|person)s?")
 _DAY_OR_MONTH = re.compile(r"\d{1,2}[/.-]\d{1,2}[/.-]\d{2,4}")
 #: Settings without survival.
@@ -82,12 +89,13 @@ def consequences(
         found.append(_survival(times, spec))
     leave = taken_columns(spec, list(table.columns), spec.key, joined.names)
     columns = [name for name in table.columns if name not in leave]
+    if isinstance(target, Times):
+        found += _of_strata(table, columns, spec, target)
+    if not spec.holdout:
+        found += _unread_marks(table, columns)
     found += [*_empty_columns(table, columns, spec), *_of_texts(table, columns, spec)]
-    found += _of_prepared(
-        joined,
-        spec,
-        {name for one in found if one.topic == "numbers as text" for name in one.settings["types"]},
-    )
+    told = {name for one in found for name in (*one.settings.get("types", ()), *one.settings.get("drop", ()))}
+    found += _of_prepared(joined, spec, told)
     return sorted(found, key=lambda one: one.kind != "warn")
 
 
@@ -147,6 +155,17 @@ def _held_out(marked: Marked | str | None) -> Iterator[Consequence]:
         fix="Swap held-out and training rows",
         settings={"holdout_values": marked.swapped or ""},
     )
+
+
+def _unread_marks(table: DataFrame, columns: list[str]) -> Iterator[Consequence]:
+    for name in columns:
+        if (found := seems_to_mark(table[name])) is not None:
+            yield Consequence(
+                topic="marks of rows",
+                text=f"Column {str(name)!r} is used as a feature, but seems to mark held-out rows: {found.said}.",
+                fix="Hold out the rows that it marks",
+                settings={"holdout": str(name), "holdout_values": ""},
+            )
 
 
 def _survival(times: dict[str, str], spec: Spec) -> Consequence:
@@ -217,14 +236,18 @@ def _of_times(times: Times, spec: Spec) -> Iterator[Consequence]:
         )
     values = list(times.values)
     if times.problem:
-        # of numbers the largest is most often the event; of words nobody can say
-        named = times.unreadable and len(values) > 1 and all(value.isdecimal() for value in values)
-        last = max(values, key=int) if named else ""
+        named: list[str] = []
+        if times.unreadable and len(values) > 1 and all(value.isdecimal() for value in values):
+            named = [max(values, key=int)]  # of numbers the largest is most often the event
+        elif times.unreadable:
+            # where some words say that there was none, the others are events
+            rest = [value for value in values if value.lower() not in CENSORED]
+            named = rest if len(rest) < len(values) == times.n_values else []
         yield Consequence(
             topic="event",
             text=times.problem,
-            fix=f"Count {last!r} as the event" if named else "",
-            settings={"event": event_setting(event, [last])} if named else {},
+            fix=f"Count {_listed(named)} as the event" if named else "",
+            settings={"event": event_setting(event, named)} if named else {},
         )
         return
     if is_reversed(event) and spec.event == event and len(values) == 2:
@@ -281,6 +304,21 @@ def _of_times(times: Times, spec: Spec) -> Iterator[Consequence]:
         )
 
 
+def _of_strata(table: DataFrame, columns: list[str], spec: Spec, times: Times) -> Iterator[Consequence]:
+    """Features that look like groups of rows with a risk of their own."""
+    for name in columns if not spec.strata else ():
+        n = table[name].nunique() if _STRATA.fullmatch(_plain(name)) else 0
+        if 2 <= n <= times.n_events / EVENTS_OF_STRATUM:
+            yield Consequence(
+                topic="strata",
+                kind="",
+                text=f"Column {str(name)!r} with {n} values is used as a feature. As strata, the rows of each value "
+                "have a baseline hazard of their own, and only they are compared with each other.",
+                fix="Use it as strata",
+                settings={"strata": str(name)},
+            )
+
+
 def _of_target(target: Target, spec: Spec) -> Iterator[Consequence]:
     if target.problem:
         yield Consequence(topic="target", text=target.problem)
@@ -321,6 +359,11 @@ def _empty_columns(table: DataFrame, columns: list[str], spec: Spec) -> Iterator
             yield _without(spec, names, topic, f"{_named(names)} {what}.")
 
 
+def _plain(name: str) -> str:
+    """The name of a column in its own table."""
+    return str(name).rpartition(".")[2]
+
+
 def _named(names: list[str]) -> str:
     """Columns as the beginning of a sentence."""
     return f"Column {names[0]!r} has" if len(names) == 1 else f"Columns {_listed(names)} have"
@@ -353,7 +396,7 @@ def _of_texts(table: DataFrame, columns: list[str], spec: Spec) -> Iterator[Cons
             )
             yield _without(spec, [str(name)], "ambiguous dates", text)
     for name in columns:
-        last = str(name).rpartition(".")[2]  # of several tables, after the name of the table
+        last = _plain(name)
         if not (is_called(last) or _SUBJECTS.fullmatch(last)):
             continue
         n, known = table[name].nunique(), int(table[name].notna().sum())

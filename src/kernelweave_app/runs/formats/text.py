@@ -145,37 +145,38 @@ def check_text(path: Path) -> str:
     str
         "utf-8" or "utf-16".
     """
-    place, encoding, decoder = 0, "", codecs.getincrementaldecoder("utf-16")()
-    text = codecs.getincrementaldecoder("utf-8")()
+    place, encoding, chunk = 0, "", b"-"
+    decoders = {name: codecs.getincrementaldecoder(name)() for name in ("utf-8", "utf-16")}
     with _unpacked(path) as file:
-        while chunk := file.read(2**20):
+        while chunk:
+            chunk = file.read(CHUNK)
             encoding = encoding or text_encoding(chunk)
-            if encoding == "utf-16":
-                if "\0" in decoder.decode(chunk):
-                    raise InputError(
-                        f"{path} is damaged: there is a zero among its characters. Copy it from its source again."
-                    )
-            elif (found := chunk.find(b"\0")) >= 0:
+            if encoding == "utf-8" and (found := chunk.find(b"\0")) >= 0:
                 raise InputError(
                     f"{path} is not text in UTF-8: byte {place + found} is zero, as in damaged files and in UTF-16 "
                     "without a mark at its beginning. Copy it from its source again, or save it as UTF-8."
                 )
-            else:
-                try:
-                    text.decode(chunk)
-                except UnicodeDecodeError as error:
-                    raise InputError(
-                        f"{path} is not text in UTF-8: byte {place + error.start} is {error.object[error.start]:#x}, "
-                        "as in files of Latin-1 (Windows-1252). Save it as UTF-8."
-                    ) from None
             place += len(chunk)
+            try:
+                text = decoders[encoding].decode(chunk, final=not chunk)
+            except UnicodeDecodeError as error:
+                if encoding == "utf-16":
+                    raise
+                # what is decoded may begin with the first bytes of a character, from the chunk before
+                wrong = place - len(error.object) + error.start
+                raise InputError(
+                    f"{path} is not text in UTF-8: byte {wrong} is {error.object[error.start]:#x}, as in files of "
+                    "Latin-1 (Windows-1252). Save it as UTF-8."
+                ) from None
+            if "\0" in text:
+                raise InputError(
+                    f"{path} is damaged: there is a zero among its characters. Copy it from its source again."
+                )
     if not place:
         raise InputError(
             f"{path} is empty. A table needs a line with the names of its columns, and rows below it."
         )
-    if encoding == "utf-16":
-        decoder.decode(b"", final=True)
-    return encoding or "utf-8"
+    return encoding
 
 
 def look_at_text(path: Path, encoding: str = "") -> tuple[dict[str, object], list[str], list[str]]:

@@ -61,7 +61,12 @@ def base(**parts: Any) -> Tree:
         "animation": False,
         ":color": f"[{', '.join(colour(k) for k in range(N_COLOURS))}]",
         "textStyle": {"fontFamily": "Roboto, Helvetica Neue, Arial, sans-serif", ":color": "kw('ink')"},
-        "grid": {"left": 16, "right": 18, "top": 34, "bottom": 30, "containLabel": True},
+        # names of axes, too, stay inside
+        "grid": {
+            **{"left": 8, "right": 18, "top": 34, "bottom": 8},
+            "outerBoundsMode": "same",
+            "outerBoundsContain": "all",
+        },
         "tooltip": {
             "trigger": "item",
             # rich text is drawn, not interpreted, as names may contain anything
@@ -171,6 +176,7 @@ def names_axis(names: Sequence[str], width: int) -> Tree:
     found["axisLabel"] |= {
         ":width": f"Math.min({width}, innerWidth * 0.3)",
         "overflow": "break",
+        "lineHeight": 12,
         "interval": 0,
     }
     return found

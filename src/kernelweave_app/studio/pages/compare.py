@@ -10,7 +10,7 @@ from kernelweave._errors import InputError
 from kernelweave_app.runs.spec import label_of
 from kernelweave_app.studio.pages import charts
 from kernelweave_app.studio.pages.frame import page
-from kernelweave_app.studio.pages.naming import score_name
+from kernelweave_app.studio.pages.naming import plain_names, score_name
 from kernelweave_app.studio.pages.pieces import (
     card,
     dropdown,
@@ -183,8 +183,9 @@ class ComparePage:
             return
         with card("Weights of kernels", "Averaged over classes; the largest in any of the runs."):
             tall = 4 + (0.6 + 0.95 * len(self.names)) * len(found.kernels)
+            names = list(plain_names(found.kernels).values())
             charts.figure(
-                charts.bars_chart(found.kernels, found.weights, self.names, "weight"),
+                charts.bars_chart(names, found.weights, self.names, "weight"),
                 "Weights by run",
                 height=f"{tall:.1f}rem",
             )

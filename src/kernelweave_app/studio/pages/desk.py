@@ -89,6 +89,14 @@ class Desk:
         """Change settings; wrong ones are an `InputError` and change nothing."""
         if values.get("holdout", self.spec.holdout) != self.spec.holdout:
             values = {"holdout_values": "", **values}  # those of another column
+        spec = check_spec({**self.draft.spec.model_dump(), **values})
+        if "views" not in values and isinstance(spec.views, dict):
+            # a column with another role is in no view
+            taken = taken_columns(spec, [c for names in spec.views.values() for c in names])
+            views = {view: [c for c in names if c not in taken] for view, names in spec.views.items()}
+            if views != spec.views:
+                views = {view: names for view, names in views.items() if names}
+                values |= {"views": views or "", "kernels": kernels_for(spec.kernels, list(views))}
         stored = self.studio.draft()
         if OF_A_TABLE.keys() & values.keys() and stored.data != self.data:
             raise InputError(ELSEWHERE)

@@ -459,8 +459,10 @@ def number(value: float | None, digits: int = 4) -> str:
     """A number as text."""
     if value is None:
         return "–"
-    if value != 0 and (abs(value) < 1e-3 or abs(value) >= 1e5):
+    if value != 0 and (abs(value) < 1e-3 or abs(value) >= 1e9):
         return f"{value:.{digits - 2}e}"
+    if abs(value) >= 1e5:
+        return f"{float(f'{value:.{digits}g}'):,.0f}".replace(",", "\u202f")
     return f"{value:.{digits}g}" if abs(value) >= 1 else f"{value:.{digits}f}".rstrip("0").rstrip(".") or "0"
 
 

@@ -14,7 +14,17 @@ from kernelweave.inspection.held_times import CONCORDANCE, EQUAL
 from kernelweave.inspection.registry import Finding, Interval, repeated
 from kernelweave_app.runs.estimating import span
 from kernelweave_app.runs.spec import in_words_of
-from kernelweave_app.studio.pages.pieces import card, hint, plural, simple_table, stack, stat, tag, text
+from kernelweave_app.studio.pages.pieces import (
+    card,
+    hint,
+    plural,
+    simple_table,
+    stack,
+    stat,
+    tag,
+    text,
+    word_button,
+)
 from kernelweave_app.studio.schema import Evidence, Run
 
 #: Sources of the chart, sentences of a part, and characters of a sentence that are shown at once.
@@ -191,6 +201,7 @@ def show_sources(numbers: Tree) -> None:
             "All columns are one source here. Name groups of columns as views, or give each column a kernel, to see "
             "which of them matter."
         )
+        word_button("Views and kernels", "arrow_forward", "/kernels", "outline dense")
         return
     draw_sources(rows[:MOST_SOURCES])
     rest = len(rows) - MOST_SOURCES
