@@ -139,8 +139,11 @@ class Parameters(BaseEstimator):
 
     def __new__(cls, *args: object, **given: object) -> Self:
         """An estimator; a name that is no parameter is refused with the one that was meant."""
-        for name in given.keys() - inspect.signature(cls).parameters.keys():
-            close = difflib.get_close_matches(name, inspect.signature(cls).parameters, n=1)
+        unknown = given.keys() - cls.__dataclass_fields__.keys()
+        # a class with a constructor of its own may have more of them
+        known = inspect.signature(cls).parameters if unknown else {}
+        for name in unknown - known.keys():
+            close = difflib.get_close_matches(name, known, n=1)
             hint = f" Did you mean {close[0]!r}?" if close else ""
             if name == "kernel":
                 hint += " For a Gaussian kernel: kernels=[kw.kernels.RBF(gamma='median')]."

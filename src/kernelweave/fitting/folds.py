@@ -114,7 +114,10 @@ def content_folds(
         return []
     # solutions that end early depend on the order of the rows
     order = by_value(content, y)
-    return [(order[~np.isin(order, test)], test) for test in tests]
+    held = np.zeros((len(tests), len(order)), dtype=bool)
+    for own, test in zip(held, tests, strict=True):
+        own[test] = True
+    return [(order[~own[order]], test) for own, test in zip(held, tests, strict=True)]
 
 
 def classes_of(task: Task, learner: Learner, labels: Array) -> Array | None:

@@ -75,8 +75,9 @@ class FactorGram(Gram):
         if self._one_row_each:
             return idx
         ranks = self.ranks[idx]
-        first = np.repeat(self.offsets[idx] - np.r_[0, np.cumsum(ranks)[:-1]], ranks)
-        return first + np.arange(ranks.sum())
+        ends = np.cumsum(ranks)
+        first = np.repeat(self.offsets[idx] - (ends - ranks), ranks)
+        return first + np.arange(len(first))
 
     def _sums(self, values: Array, idx: Index | None = None) -> Array:
         """Sum row values (rows, ...) within kernels."""
@@ -126,8 +127,11 @@ class FactorGram(Gram):
 
     def matvecs(self, C: Array, kernels: Index | None = None) -> Array:
         idx = self._index(kernels)
-        scores = np.zeros((len(C), len(self.rows)))
-        scores[:, self._owned(idx)] = self._scores(C, kernels).T
+        if kernels is None:
+            scores = np.ascontiguousarray(self._scores(C, None).T)
+        else:
+            scores = np.zeros((len(C), len(self.rows)))
+            scores[:, self._owned(idx)] = self._scores(C, kernels).T
         out = np.empty((len(idx), *C.shape))
         core.factor_matvecs(self.rows, self.offsets, idx, scores, out)
         return out

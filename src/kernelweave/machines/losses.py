@@ -156,7 +156,7 @@ class EpsilonInsensitive(BoxLoss):
         check_fields(self)
 
     @property
-    def tube(self) -> float:
+    def tube(self) -> float:  # type: ignore[override]
         return self.epsilon
 
     def value(self, y: Array, f: Array) -> Array:
@@ -594,15 +594,14 @@ def as_loss(loss: str | Loss, epsilon: float = 0.1) -> Loss:
     -------
     Loss
     """
-    given: str | Loss = check_value(LOSS, "loss", loss)
-    if isinstance(given, Loss):
-        return given
-    kind = LOSSES[given]
+    if isinstance(loss, Loss):
+        return loss
+    kind = LOSSES[check_value(LOSS, "loss", loss)]
     try:
         return kind(epsilon) if issubclass(kind, EpsilonInsensitive) else kind()
     except TypeError as error:
         raise InputError(
-            f"The loss {given!r} must have defaults for its parameters to be used by its name: {error}. Pass an "
+            f"The loss {loss!r} must have defaults for its parameters to be used by its name: {error}. Pass an "
             f"object, {kind.__name__}(...)."
         ) from error
 

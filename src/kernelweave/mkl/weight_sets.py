@@ -691,8 +691,11 @@ def as_weight_set(weights: str | WeightSet, n_kernels: int) -> WeightSet:
     -------
     WeightSet
     """
-    given: str | WeightSet = check_value(WEIGHTS, "weights", weights)
-    value = Simplex() if isinstance(given, str) else given
+    if isinstance(weights, WeightSet):
+        value = weights
+    else:
+        check_value(WEIGHTS, "weights", weights)
+        value = Simplex()
     value.check(n_kernels)
     if not type(value).__module__.startswith("kernelweave."):
         value.check_formulas(n_kernels)
