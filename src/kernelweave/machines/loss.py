@@ -130,8 +130,6 @@ class Loss(InheritedTexts, ABC):
     quadratic: ClassVar[bool] = False
     #: Whether the loss is piecewise linear: coefficients have bounds and no curvature, so that duals are quick.
     piecewise_linear: ClassVar[bool] = False
-    #: Half width of a tube without loss.
-    tube: float = 0.0
     #: Whether the loss has a derivative everywhere and `second_derivative` is given: Newton then takes it as it is.
     smooth: ClassVar[bool] = False
     #: Whether it is half the squared error: on the simplex RLS2, which has solvers of its own.
@@ -258,6 +256,11 @@ class Loss(InheritedTexts, ABC):
         return None
 
     # ---- targets ----------------------------------------------------------------------------------
+
+    @property
+    def tube(self) -> float:
+        """Half width of a tube without loss."""
+        return 0.0
 
     def check(self, y: ArrayLike, costs: Array) -> Array:
         """The targets as an array; raises `InputError` if they cannot be used, or if formulas disagree.

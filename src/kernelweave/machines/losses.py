@@ -156,7 +156,7 @@ class EpsilonInsensitive(BoxLoss):
         check_fields(self)
 
     @property
-    def tube(self) -> float:  # type: ignore[override]
+    def tube(self) -> float:
         return self.epsilon
 
     def value(self, y: Array, f: Array) -> Array:
