@@ -56,7 +56,10 @@ RUN = """async ([inside, tags]) => {
   const found = await axe.run(inside || document, {resultTypes: ['violations'], runOnly: tags, preload: false});
   const cut = [...document.querySelectorAll(`${inside || 'body'} .q-field__label`)]
     .filter((label) => label.checkVisibility() && label.scrollWidth > label.clientWidth + 1)
-    .map((label) => `the name of a field is cut: ${label.innerText}`);
+    .map((label) => `the name of a field is cut: ${label.innerText}`)
+    .concat([...document.querySelectorAll('.q-tab-panel > *')]
+      .filter((part) => part.checkVisibility() && part.offsetWidth > part.parentElement.clientWidth + 1)
+      .map((part) => `what stands behind a tab is wider than the page: ${part.offsetWidth}`));
   return cut.concat(found.violations
     .filter((one) => ['serious', 'critical'].includes(one.impact))
     .flatMap((one) => one.nodes.map((node) =>

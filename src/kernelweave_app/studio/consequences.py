@@ -35,7 +35,7 @@ EVENTS_OF_STRATUM = 5
 ROWS_OF_GROUP, FEWEST_GROUPS = 2, 5
 #: Names of columns whose rows may have a baseline hazard of their own.
 _STRATA = re.compile(
-    r"(?i:hospital|clinic|site|cent(?:er|re)|country|study|cohort|batch|ward|strat(?:um|a))s?"
+    r"(?i:hospital|clinic|site|cent(?:er|re)|country|study|cohort|batch|ward|stratum|strata)s?"
 )
 _SUBJECTS = re.compile(r"(?i:patient|subject|participant|mouse|animal|donor|user|customer|person)s?")
 _DAY_OR_MONTH = re.compile(r"\d{1,2}[/.-]\d{1,2}[/.-]\d{2,4}")
