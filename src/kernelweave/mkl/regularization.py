@@ -136,9 +136,12 @@ def _at_weights(
             def through(alphas: Array) -> tuple[Callable[[Array], Array], float]:
                 solve, _ = inside(alphas)
                 # the identity of Woodbury in the rank of the factor
-                return lambda B: (
-                    (B * root - _by(solve(_by(B * root, white.T)), white)) * root / alphas[:, None, None]
-                ), math.nan
+                return (
+                    lambda B: (
+                        (B * root - _by(solve(_by(B * root, white.T)), white)) * root / alphas[:, None, None]
+                    ),
+                    math.nan,
+                )
 
             return lambda B: _by(_by(B, rows.T), rows), through, True
     K = problem.gram.combine(effective)
