@@ -796,8 +796,9 @@ def test_of_many_rows_few_problems_have_all_of_them(monkeypatch, rng):
     problems, reduced = solved(monkeypatch)
     searched = kw.learners.RLS2(alpha="auto", relax="auto")
     model = kw.MKLRegressor(learner=searched).fit(X, y)
-    # two folds, which test 100 rows, at the best alpha of fewer rows, and all rows once; few ridges are factorised
-    assert sum(size >= 240 for size in problems) == 3
+    # two folds, which test 100 rows, at the best alpha of fewer rows and at one to three smaller ones, and all rows
+    # once; few ridges are factorised
+    assert sum(size >= 240 for size in problems) in (5, 7, 9)
     assert not any(size >= 240 for size in reduced)
     assert len(model.cv_results_["alpha"]) == 1
     assert (
