@@ -10,7 +10,7 @@ from scipy.linalg import cho_factor, cho_solve
 import kernelweave as kw
 from kernelweave import InputError, rls2_path, solve_rls2
 from kernelweave.gram import FactorGram
-from kernelweave.mkl.regularization import ridge_path
+from kernelweave.mkl.regularization import FACTORISE, gaussian_process, ridge_path
 from kernelweave.mkl.ridge_problem import make_problem
 from kernelweave.results import Path, RelaxedSolution
 from problems import needs_long_double
@@ -26,7 +26,7 @@ def data(rng):
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 40])
-@pytest.mark.parametrize("n_relax", [1, 5])
+@pytest.mark.parametrize("n_relax", [1, 6])
 def test_ridge_at_fixed_weights_is_the_solution_of_its_system(n, n_relax, rng):
     """By a factorisation for few alphas, by the tridiagonal form for many; weighted rows, two outputs."""
     X = rng.normal(size=(n, 5))
@@ -36,9 +36,12 @@ def test_ridge_at_fixed_weights_is_the_solution_of_its_system(n, n_relax, rng):
     problem, _ = make_problem(gram, y, w, scale)
     weights = np.array([0.2, 0.3, 0.5, 0.0, 0.0])
     alphas = np.geomspace(1e-3, 10.0, n_relax)
-    C, primal, gap = ridge_path(problem, weights, alphas)
+    C, primal, gap, log_det = ridge_path(problem, weights, alphas)
     K = gram @ (weights * scale)
-    for c, value, bound, alpha in zip(C, primal, gap, alphas, strict=True):
+    for c, value, bound, logs, alpha in zip(C, primal, gap, log_det, alphas, strict=True):
+        # a reduction has none
+        exact = np.linalg.slogdet(K + alpha * np.diag(1 / w))[1] if n_relax <= FACTORISE else np.nan
+        assert logs == pytest.approx(exact, rel=1e-10, nan_ok=True)
         exact = np.linalg.solve(K + alpha * np.diag(1 / w), y)
         np.testing.assert_allclose(c.T, exact, rtol=1e-9, atol=1e-11)
         best = 0.5 * alpha * np.sum(y * exact)
@@ -55,6 +58,21 @@ def test_ridge_of_factors_of_low_rank_agrees_with_the_dense_one(rng):
     assert held.gram.factor(weights) is not None
     for one, two in zip(ridge_path(held, weights, alphas), ridge_path(dense, weights, alphas), strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-7, atol=1e-12)
+
+
+def test_the_evidence_of_one_ridge_takes_its_determinant_from_the_solution(data, rng, monkeypatch):
+    gram, y = data
+    w = rng.uniform(0.5, 2.0, len(y))
+    found = solve_rls2(gram, y, 1.0, sample_weight=w, relax=0.1)
+    problem, _ = make_problem(gram, y, w)
+    given = problem, found.relax, found.weights, found.dual_coef[None]
+    by_factor = gaussian_process(*given)
+    monkeypatch.setattr("kernelweave.mkl.ridge_problem.ridge_system", None)
+    for one, two in zip(gaussian_process(*given, found.ridge_log_det), by_factor, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-12)
+    with pytest.raises(TypeError):
+        # without it a factor is needed
+        gaussian_process(*given)
 
 
 def test_gap_of_the_ridge_holds_for_any_coefficients_and_shrinks_at_the_solution(data):

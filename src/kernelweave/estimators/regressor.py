@@ -144,15 +144,13 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         # one factorisation where outputs share weights
         shared = len(np.atleast_2d(model.weights)) == 1
         groups = [np.arange(task.n_outputs)] if shared else np.arange(task.n_outputs)[:, None]
+        # of one group the solution may have it
+        log_det = float(getattr(solution, "ridge_log_det", np.nan)) if len(groups) == 1 else np.nan
         parts = []
         with blas_threads_for(task.source.n_samples):
             for outputs in groups:
-                own = replace(ridge, targets=ridge.targets[outputs])
-                parts.append(
-                    gaussian_process(
-                        own, model.ridge, model.weights_of(outputs[0])[0], model.dual_coef.T[outputs]
-                    )
-                )
+                own, weights = replace(ridge, targets=ridge.targets[outputs]), model.weights_of(outputs[0])[0]
+                parts.append(gaussian_process(own, model.ridge, weights, model.dual_coef.T[outputs], log_det))
         self.noise_variance_ = np.concatenate([variance for variance, _ in parts])
         self.log_marginal_likelihood_ = float(sum(evidence.sum() for _, evidence in parts))
 

@@ -11,7 +11,8 @@ long as the best of them is the last on a side.
 With a ridge of its own the function of a stiff candidate is not stiff, and the score of one fold may have several
 maxima of about the same height. Every second candidate is then looked at on all folds, roughly, and at last the
 neighbours of the best ones. If there are many rows, the search takes some of them from each fold; all rows of as
-many folds as test enough of them are then asked about the best candidate and a few ridges near its own.
+many folds as test enough of them are then asked about the best candidate and a few ridges near its own, and about
+smaller alphas as long as the score rises: more rows allow for less regularisation.
 
 Other kernels on the same folds, such as those in a learnt metric, begin at the best candidate of the first ones.
 
@@ -86,6 +87,8 @@ LOOK_ROWS, HELD_TOL = 800, 3e-2
 ROUGHLY, EQUAL = 2e-3, 1e-4
 #: Share of the spread of the scores within which candidates are so good that those beside them may be the best.
 CLOSE = 0.02
+#: Share of the error by which the next smaller alpha must be better on all rows than one that some of them chose.
+GAIN = 0.01
 #: Relative difference of scores that are equal up to rounding, so that no processor decides.
 TIE = 1e-8
 #: Candidates on either side of the best one that all folds are asked about, and how many are added on a side at first;
@@ -323,6 +326,11 @@ class FoldScores:
         """Mean scores over the folds, at the best ridge parameter of each candidate."""
         mean = self.scores.mean(axis=0)
         return mean if mean.ndim == 1 else mean.max(axis=1)
+
+    def best_relax(self, at: int) -> float:
+        """The best ridge parameter of one of the candidates."""
+        assert self.relax is not None
+        return float(self.relax[at, first_good(self.scores.mean(axis=0)[at])])
 
     def starts(self, at: int) -> list[list[Array]]:
         """Weights at one of the candidates, for each fold and problem."""
@@ -749,26 +757,38 @@ def finish_search(
 ) -> FoldScores:
     """The best candidate of a search on some of the rows, with ridges near its own, on all rows of enough folds.
 
-    Preparations that a fold has learnt from targets are those of its rows in the search, and its weights
-    begin with theirs.
+    Smaller alphas follow, at a stride, as long as each is better by `GAIN`. Preparations that a fold has learnt from
+    targets are those of its rows in the search, and its weights begin with theirs.
     """
     if found.interrupted or found.relax is None or not takes_some(task.content):
         return found
     first, _ = _thinned(task.content, folds)
     at = first_good(found.mean)
-    position, starts = found.positions[[at]], found.starts(at)
-    ridge = found.relax[at, first_good(found.scores.mean(axis=0)[at])]
+    k, starts, ridge = int(found.positions[at]), found.starts(at), found.best_relax(at)
     tested = np.cumsum([len(np.unique(task.content[test])) for _, test in folds])
     asked = int(np.searchsorted(tested, min(LOOK_ROWS, tested[-1]))) + 1
     for (train, _), (part, _) in zip(folds[:asked], first, strict=False):
         task.source.learn_as(train, part)
-    near = learner.relaxed_near(float(ridge / alphas[position[0]]))
-    own, begin = alphas[position], starts[:asked]
+    parts: dict[int, Part] = {}
+
+    def look(k: int, ridge: float, starts: Sequence[Starts], few: bool = False) -> FoldScores:
+        near, own = learner.relaxed_near(ridge / float(alphas[k]), few), alphas[[k]]
+        how: dict[str, Any] = {"tol": HELD_TOL, "starts": starts, "parts": parts, **options}
+        return replace(score_folds(task, near, folds[:asked], own, score, **how), positions=np.array([k]))
+
+    best = found
     try:
-        best = score_folds(task, near, folds[:asked], own, score, tol=HELD_TOL, starts=begin, **options)
+        best = look(k, ridge, starts[:asked])
+        while not best.interrupted and (k := k + STRIDE) < len(alphas):
+            if best.stopped:
+                return replace(best, interrupted=True)
+            further = look(k, best.best_relax(0), best.starts(0), few=True)
+            if further.interrupted or not further.mean[0] > best.mean[0] + GAIN * abs(best.mean[0]):
+                return replace(best, interrupted=further.interrupted)
+            best = further
     except KeyboardInterrupt:
-        return replace(found, interrupted=True)
-    return replace(best, positions=position)
+        return replace(best, interrupted=True)
+    return best
 
 
 def first_good(scores: Array, slack: float = 0.0) -> int:

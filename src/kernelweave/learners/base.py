@@ -260,13 +260,15 @@ class Learner(Declaration, BaseEstimator, ABC):
         """
         return None
 
-    def relaxed_near(self, share: float) -> Learner:
+    def relaxed_near(self, share: float, few: bool = False) -> Learner:
         """A learner that chooses `relax` among a few values near one fraction of every alpha of a path.
 
         Parameters
         ----------
         share : float
             The fraction of alpha.
+        few : bool
+            Whether the same rows chose it, so that fewer values are enough.
         """
         return self
 

@@ -23,7 +23,8 @@ from kernelweave.results import Path, Solution
 RELAX_SHARES = np.geomspace(1.0, 1e-4, 9)
 #: Those near a share that fewer rows chose, as multiples of it; with more rows smaller ones become better.
 NEAR = np.geomspace(10.0**0.5, 10.0**-1.5, 5)
-
+#: The first of these are enough near a share that the same rows chose.
+FEW = 3
 
 Relax = Annotated[
     float | str | None,
@@ -116,9 +117,9 @@ class RLS2(Learner):
     def relax_grid(self, alphas: Array) -> Array | None:
         return alphas[:, None] * self._shares if self.relax == "auto" else None
 
-    def relaxed_near(self, share: float) -> RLS2:
+    def relaxed_near(self, share: float, few: bool = False) -> RLS2:
         near = copy(self)
-        near._shares = share * NEAR
+        near._shares = share * (NEAR[:FEW] if few else NEAR)
         return near
 
     def problem(self, kernels: Gram | FeatureStack, y: Array) -> Problem:

@@ -54,7 +54,7 @@ SMALLEST = 1e-6
 # ---- ridge at fixed weights -----------------------------------------------------------------------
 
 
-def ridge_path(problem: RidgeProblem, weights: Array, alphas: Array) -> tuple[Array, Array, Array]:
+def ridge_path(problem: RidgeProblem, weights: Array, alphas: Array) -> tuple[Array, Array, Array, Array]:
     """Solve the ridge problem at fixed weights for every regularisation parameter.
 
     Parameters
@@ -69,13 +69,16 @@ def ridge_path(problem: RidgeProblem, weights: Array, alphas: Array) -> tuple[Ar
     dual_coef : array of shape (n_alphas, n_outputs, n_samples)
     primal, gap : arrays of shape (n_alphas,)
         Summed over outputs.
+    log_det : array of shape (n_alphas,)
+        ``log det(K(d) + alpha N)`` where a factor of this matrix was made, else NaN.
     """
     Y, N = problem.targets, problem.inverse_weights
     C = np.zeros((len(alphas), *Y.shape))
     primal, gap = np.full(len(alphas), problem.null_value()), np.zeros(len(alphas))
+    log_det = np.full(len(alphas), math.nan)
     finite = np.flatnonzero(np.isfinite(alphas))
     if not len(finite) or not Y.any():
-        return C, primal, gap
+        return C, primal, gap, log_det
     times, solver, reduced = _at_weights(problem, weights, alphas[finite])
     enough = REFINE * np.linalg.norm(Y)
     effective = weights * problem.scale
@@ -87,7 +90,7 @@ def ridge_path(problem: RidgeProblem, weights: Array, alphas: Array) -> tuple[Ar
     for k in np.split(finite, range(together, len(finite), together)):
         each = alphas[k][:, None, None]
         try:
-            solve = solver(alphas[k])
+            solve, log_det[k] = solver(alphas[k])
             c = solve(np.broadcast_to(Y, (len(k), *Y.shape)))
         except NotPositiveDefinite:
             raise InputError(
@@ -105,11 +108,12 @@ def ridge_path(problem: RidgeProblem, weights: Array, alphas: Array) -> tuple[Ar
         gap[k] = bound_at_fixed_weights(
             alphas[k], sizes, N, Y, c, fitted, r, primal=primal[k], terms=len(active), left_out=left_out
         )
-    return C, primal, gap
+    return C, primal, gap, log_det
 
 
-#: ``alphas -> (B -> (K + alpha N)^-1 B)`` for rows of B, of shape (n_alphas, n_outputs, n_samples).
-Solver = Callable[[Array], Callable[[Array], Array]]
+#: ``alphas -> (B -> (K + alpha N)^-1 B)`` for rows of B, of shape (n_alphas, n_outputs, n_samples); and ``log det`` of
+#: these matrices, NaN where it is not at hand.
+Solver = Callable[[Array], tuple[Callable[[Array], Array], float]]
 
 
 def _at_weights(
@@ -129,27 +133,30 @@ def _at_weights(
             white = rows * root
             inside = _tridiagonal(white @ white.T)
 
-            def through(alphas: Array) -> Callable[[Array], Array]:
-                solve = inside(alphas)
+            def through(alphas: Array) -> tuple[Callable[[Array], Array], float]:
+                solve, _ = inside(alphas)
                 # the identity of Woodbury in the rank of the factor
-                return lambda B: (
-                    (B * root - _by(solve(_by(B * root, white.T)), white)) * root / alphas[:, None, None]
+                return (
+                    lambda B: (
+                        (B * root - _by(solve(_by(B * root, white.T)), white)) * root / alphas[:, None, None]
+                    ),
+                    math.nan,
                 )
 
             return lambda B: _by(_by(B, rows.T), rows), through, True
     K = problem.gram.combine(effective)
     if len(alphas) <= FACTORISE:
 
-        def factorised(alphas: Array) -> Callable[[Array], Array]:
+        def factorised(alphas: Array) -> tuple[Callable[[Array], Array], float]:
             system = problem.system(weights, float(alphas[0]))
-            return lambda B: np.ascontiguousarray(system.solve(B[0].T).T)[None]
+            return lambda B: np.ascontiguousarray(system.solve(B[0].T).T)[None], system.log_det()
 
         return lambda B: _by(B, K), factorised, False
     reduced = _tridiagonal(K * root * root[:, None])
 
-    def whitened(alphas: Array) -> Callable[[Array], Array]:
-        solve = reduced(alphas)
-        return lambda B: solve(B * root) * root
+    def whitened(alphas: Array) -> tuple[Callable[[Array], Array], float]:
+        solve, _ = reduced(alphas)
+        return lambda B: solve(B * root) * root, math.nan
 
     return lambda B: _by(B, K), whitened, True
 
@@ -174,7 +181,7 @@ def _tridiagonal(S: Array) -> Solver:
             ]
         return out
 
-    def solver(alphas: Array) -> Callable[[Array], Array]:
+    def solver(alphas: Array) -> tuple[Callable[[Array], Array], float]:
         def solve(B: Array) -> Array:
             if n == 1:
                 return B / (diagonal + alphas[:, None, None])
@@ -185,7 +192,7 @@ def _tridiagonal(S: Array) -> Solver:
                     raise NotPositiveDefinite("alpha is below the rounding error of the kernels")
             return np.ascontiguousarray(rotate(Z.reshape(n, -1), "N").T).reshape(B.shape)
 
-        return solve
+        return solve, math.nan
 
     return solver
 
@@ -293,15 +300,16 @@ def relax_path(
     kept = slice(None) if problems[0].rows is None else problems[0].rows
     # rows of weight 0 have coefficients of 0
     C = np.zeros((*grid.shape, found.dual_coef.shape[1], sum(len(p.targets) for p in problems)))
-    primal, gap = np.zeros(grid.shape), np.zeros(grid.shape)
+    primal, gap, log_det = np.zeros(grid.shape), np.zeros(grid.shape), np.zeros(grid.shape)
     points: list[list[tuple[float, Array, Array]]] = []
     for k, alphas in enumerate(grid):
         weights, coefs = np.atleast_2d(found.weights[k]), []
         for problem, own in zip(problems, weights, strict=True):
-            coef, value, left = ridge_path(problem, own, alphas)
+            coef, value, left, logs = ridge_path(problem, own, alphas)
             coefs.append(coef)
             primal[k] += value
             gap[k] += left
+            log_det[k] += logs
         C[k][:, kept] = np.concatenate(coefs, axis=1).transpose(0, 2, 1)
         points += [
             [(float(alpha), own, coef[j]) for own, coef in zip(weights, coefs, strict=True)]
@@ -309,15 +317,17 @@ def relax_path(
         ]
     C = C.reshape(*grid.shape, *found.dual_coef.shape[1:])
     if values.ndim == 0:
-        C, grid, primal, gap = C[:, 0], grid[:, 0], primal[:, 0], gap[:, 0]
+        C, grid, primal, gap, log_det = C[:, 0], grid[:, 0], primal[:, 0], gap[:, 0], log_det[:, 0]
 
     def measure(everything: bool) -> Mapping[str, Array]:
         along = criteria_along(problems, points, everything, relaxed=True)
         return {name: value.reshape(grid.shape) for name, value in along.items()}
 
     relaxed = tuple(
-        one.extended(RelaxedSolution, dual_coef=c, relax=alpha, ridge_primal=p, ridge_gap=g)
-        for one, c, alpha, p, g in zip(found.solutions, C, grid, primal, gap, strict=True)
+        one.extended(
+            RelaxedSolution, dual_coef=c, relax=alpha, ridge_primal=p, ridge_gap=g, ridge_log_det=logs
+        )
+        for one, c, alpha, p, g, logs in zip(found.solutions, C, grid, primal, gap, log_det, strict=True)
     )
     return Path(found.alphas, relaxed, measure)
 
@@ -400,7 +410,7 @@ def compute_criteria(
     residual = alpha * N * C
     rss = float(np.sum(np.square(residual) * sample_weight)) / n_outputs
     extra = _learnt_df(problem, system, alpha, weights, C) if total else math.nan
-    log_det = _log_det(system, alpha, N)
+    log_det = _log_det(system.log_det(), alpha, N)
     # the last use of the system
     df = max(0.0, n - alpha * float(N @ system.inverse_diagonal()))
     df_total = n_outputs * df + extra
@@ -422,7 +432,9 @@ def compute_criteria(
     )
 
 
-def gaussian_process(problem: RidgeProblem, alpha: float, weights: Array, C: Array) -> tuple[Array, Array]:
+def gaussian_process(
+    problem: RidgeProblem, alpha: float, weights: Array, C: Array, log_det: float = math.nan
+) -> tuple[Array, Array]:
     """Variance of the noise and log marginal likelihood of every output, as in `Criteria`, by one factorisation.
 
     Parameters
@@ -431,15 +443,18 @@ def gaussian_process(problem: RidgeProblem, alpha: float, weights: Array, C: Arr
     alpha : float
     weights : array of shape (n_kernels,)
     C : array of shape (n_outputs, n_samples)
+    log_det : float
+        ``log det(K(d) + alpha N)`` if it is known, which saves the factorisation.
 
     Returns
     -------
     noise_variance, evidence : arrays of shape (n_outputs,)
     """
-    log_det, variance = 0.0, _noise_variances(problem, alpha, C)
+    in_units, variance = 0.0, _noise_variances(problem, alpha, C)
     if math.isfinite(alpha):
-        log_det = _log_det(problem.system(weights, alpha), alpha, problem.inverse_weights)
-    evidence = [_log_likelihood(problem.n_eff, v, log_det, 1) if v > 0 else math.inf for v in variance]
+        known = problem.system(weights, alpha).log_det() if math.isnan(log_det) else log_det
+        in_units = _log_det(known, alpha, problem.inverse_weights)
+    evidence = [_log_likelihood(problem.n_eff, v, in_units, 1) if v > 0 else math.inf for v in variance]
     return variance, np.array(evidence)
 
 
@@ -450,9 +465,9 @@ def _noise_variances(problem: RidgeProblem, alpha: float, C: Array) -> Array:
     return alpha * np.einsum("tn,tn->t", problem.targets, C) / problem.n_eff
 
 
-def _log_det(system: RidgeSystem, alpha: float, inverse_weights: Array) -> float:
+def _log_det(log_det: float, alpha: float, inverse_weights: Array) -> float:
     """Of the problem with repeated rows, in units of the noise: ``log det(I + W^1/2 K W^1/2 / alpha)``."""
-    return system.log_det() - len(inverse_weights) * math.log(alpha) - float(np.log(inverse_weights).sum())
+    return log_det - len(inverse_weights) * math.log(alpha) - float(np.log(inverse_weights).sum())
 
 
 def mallows_cp(rss: Array, df: Array, n_eff: float) -> Array:

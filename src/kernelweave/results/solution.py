@@ -469,11 +469,15 @@ class RelaxedSolution(Solution):
         ``1/2 ||y - K(d) c||^2 + relax/2 c'K(d)c`` at these weights, summed over outputs.
     ridge_gap : float or array of shape (n_relax,)
         An upper bound of the distance of `ridge_primal` from its minimum at these weights, rounding included.
+    ridge_log_det : float or array of shape (n_relax,)
+        ``log det(K(d) + relax N)``, summed over groups of outputs with weights of their own; NaN where the solution
+        took no factor of this matrix.
     """
 
     relax: float | Array = math.nan
     ridge_primal: float | Array = math.nan
     ridge_gap: float | Array = math.nan
+    ridge_log_det: float | Array = math.nan
 
     @property
     def ridge_rel_gap(self) -> float:
@@ -488,8 +492,9 @@ class RelaxedSolution(Solution):
         which : int
             Position among the values of `relax`.
         """
-        names = ("dual_coef", "relax", "ridge_primal", "ridge_gap")
-        relax, primal, gap = (np.asarray(getattr(self, name))[which] for name in names[1:])
+        names = ("relax", "ridge_primal", "ridge_gap")
+        relax, primal, gap = (np.asarray(getattr(self, name))[which] for name in names)
+        logs = self.ridge_log_det
         intercept = self.intercept
         if 1 <= np.ndim(intercept) == self.feature_coef.ndim - 1:
             # centred statistics have one for each of them
@@ -502,6 +507,7 @@ class RelaxedSolution(Solution):
             relax=float(relax),
             ridge_primal=float(primal),
             ridge_gap=float(gap),
+            ridge_log_det=float(logs[which] if isinstance(logs, np.ndarray) else logs),
             feature_coef=_one_of(self.feature_coef, which),
         )
 
