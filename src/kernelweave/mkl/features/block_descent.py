@@ -427,14 +427,17 @@ class FeatureDescent:
         units = [problem.in_units(alpha) for alpha in alphas]
         work.add(self._expected(units[-1]))
         start, attempts, aim, failed = 0, 0, INSIDE * self.tol, False
+        # points after one that is refined, which stay as they are
+        later: list[tuple[Point, Evaluated]] = []
         while start < len(units):
             points = []
-            for a in units[start:]:
+            for a in units[start : len(units) - len(later)]:
                 self.least = 0 if aim == INSIDE * self.tol else 2**attempts
                 points.append(self._point(a, aim))
                 if self.interrupted:
                     break
-            evaluated = self._evaluate(points)
+            evaluated = [*self._evaluate(points), *(known for _, known in later)]
+            points += [point for point, _ in later]
             values = [one.values for one in evaluated]
             fine = [own.gap + own.rounding <= self.tol * own.primal for own in values]
             k = len(points) if self.interrupted or all(fine) else fine.index(False)
@@ -449,11 +452,16 @@ class FeatureDescent:
             if k == len(points):
                 if not failed:
                     self.together = min(2 * self.together, TOGETHER)
+                if later:
+                    self._go_on_from(points)
                 return
             failed = True
             attempts = attempts + 1 if k == 0 else 0
+            if k:
+                aim = INSIDE * self.tol
             start += k
             point, last = points[k], evaluated[k]
+            later = []
             grown = work.add(self._outside(points[k:], [one.quadratic_forms for one in evaluated[k:]]))
             own = last.values.gap <= self.tol * last.values.primal
             if (
@@ -469,6 +477,7 @@ class FeatureDescent:
                 work.sharpen()
             elif not grown:
                 aim *= 0.3
+                later = list(zip(points[k + 1 :], evaluated[k + 1 :], strict=True))
             else:
                 aim = INSIDE * self.tol
             work.put(point.W)
@@ -524,6 +533,11 @@ class FeatureDescent:
             for point, q in zip(points, quadratic_forms, strict=True)
         ]
         return np.flatnonzero(np.any(gains, axis=0))
+
+    def _go_on_from(self, points: list[Point]) -> None:
+        """Take the last of some points as the one that was solved last, after another was refined."""
+        self.last = [(point.a, point.a * point.level, point.W) for point in points[-2:]]
+        self.work.put(points[-1].W)
 
     # ---- one point --------------------------------------------------------------------------------
 
