@@ -620,6 +620,23 @@ def test_products_are_taken_again_where_single_precision_is_not_enough(monkeypat
     assert bool(sharpened) == (apart < 1)
 
 
+def test_rows_in_single_precision_are_sharpened():
+    rng = np.random.default_rng(0)
+    groups = np.array([0, 3, 4, 40, 42])
+    stack = kw.FeatureStack(rng.normal(size=(20, 42)), groups)
+    problem, _ = make_feature_problem(stack, rng.normal(size=20))
+    blocks = [path_module.WorkingBlocks(problem, False, single=single) for single in (True, False)]
+    for work in blocks:
+        work.add(np.array([2, 0]))
+        work.add(np.array([1, 3]))
+    coarse, fine = blocks
+    assert coarse.rows.dtype == np.float32
+    assert_allclose(coarse.rows, fine.rows, atol=1e-6)
+    coarse.sharpen()
+    assert_allclose(coarse.rows, fine.rows, atol=1e-13)
+    assert_allclose(coarse.h, fine.h, atol=1e-13)
+
+
 # ---- arrays of other libraries --------------------------------------------------------------------
 
 

@@ -29,8 +29,8 @@ from kernelweave.results import Certificate, Solution, Status, limit_reached
 INSIDE = 1.2
 #: Most points that are evaluated together.
 TOGETHER = 16
-#: Rows from which products of columns replace rows.
-MANY_ROWS = 2000
+#: Rows from which products of columns replace rows, and those where columns are fewer than rows.
+MANY_ROWS, ROWS_OF_FEW = 3000, 2000
 #: Columns above which there are none of these for rows that stand for others.
 MOST_PRODUCTS = 6000
 #: Numbers of columns that are turned together.
@@ -391,7 +391,8 @@ class FeatureDescent:
         # rows that stand for others are hardly more than the columns: products take as much memory again, and
         # sweeps are about a third faster on them
         large = self.problem.summary is not None and self.problem.stack.n_features > MOST_PRODUCTS
-        on_products = not large and n >= MANY_ROWS and int(self.problem.stack.widths.max()) <= n
+        many = n >= MANY_ROWS or (n >= ROWS_OF_FEW and self.problem.stack.n_features < n)
+        on_products = many and not large and int(self.problem.stack.widths.max()) <= n
         least = SINGLE if on_products else SINGLE_ROWS
         return WorkingBlocks(self.problem, on_products, single=self.tol >= least)
 
