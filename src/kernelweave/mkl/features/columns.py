@@ -43,9 +43,7 @@ class WorkingColumns:
         Whether columns are held in float32; sums are in float64.
     """
 
-    def __init__(
-        self, problem: FeatureProblem, centre: Array | None = None, *, single: bool = False
-    ) -> None:
+    def __init__(self, problem: FeatureProblem, centre: Array | None = None, *, single: bool = False) -> None:
         assert isinstance(problem.stack, FeatureStack)
         self.problem, self.stack = problem, problem.stack
         self.kernels = np.empty(0, dtype=np.int64)

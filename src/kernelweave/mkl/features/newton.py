@@ -121,7 +121,9 @@ class MarginDescent:
         """Whether single precision is enough for the working columns."""
         loss, costs = problem.machine.loss, problem.costs[problem.costs > 0.0]
         sizes = np.r_[costs, 1.0 / costs, np.abs(problem.machine.y)]
-        on_rows = loss.smooth and loss.rowwise and isinstance(self.norm, SumOfNorms) and self.norm.ridge == 0.0
+        on_rows = (
+            loss.smooth and loss.rowwise and isinstance(self.norm, SumOfNorms) and self.norm.ridge == 0.0
+        )
         few = problem.stack.n_features < BESIDE_ROWS * problem.stack.n_samples
         return on_rows and not few and self.tol >= SINGLE_ROWS and bool((sizes < MODERATE).all())
 
