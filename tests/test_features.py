@@ -620,6 +620,45 @@ def test_products_are_taken_again_where_single_precision_is_not_enough(monkeypat
     assert bool(sharpened) == (apart < 1)
 
 
+def test_points_after_a_refined_one_stay(monkeypatch):
+    # sweeps end at gaps near the tolerance, so that some points miss it
+    monkeypatch.setattr(path_module, "INSIDE", 3.0)
+    went_on, inner = [], path_module.FeatureDescent._go_on_from
+
+    def recorded(self, points):
+        inner(self, points)
+        went_on.append([point.a for point in points])
+        assert [a for a, _, _ in self.last] == [point.a for point in points[-2:]]
+        assert_allclose(self.work.norms[: len(points[-1].norms)], points[-1].norms)
+
+    monkeypatch.setattr(path_module.FeatureDescent, "_go_on_from", recorded)
+    Z, groups, y = make(60, widths=(3, 1, 4, 2) * 5)
+    alphas = np.geomspace(1e2, 1e-1, 30)
+    path = kw.rls2_path(kw.FeatureStack(Z, groups), y, alphas, tol=1e-4)
+    assert went_on
+    for alpha, one in zip(path.alphas, path.solutions, strict=True):
+        assert one.status is kw.solvers.Status.CONVERGED
+        assert one.alpha == alpha
+        assert gap_of(Z, groups, y, one)[1] <= 1e-4 * one.primal
+
+
+def test_rows_in_single_precision_are_sharpened():
+    rng = np.random.default_rng(0)
+    groups = np.array([0, 3, 4, 40, 42])
+    stack = kw.FeatureStack(rng.normal(size=(20, 42)), groups)
+    problem, _ = make_feature_problem(stack, rng.normal(size=20))
+    blocks = [path_module.WorkingBlocks(problem, False, single=single) for single in (True, False)]
+    for work in blocks:
+        work.add(np.array([2, 0]))
+        work.add(np.array([1, 3]))
+    coarse, fine = blocks
+    assert coarse.rows.dtype == np.float32
+    assert_allclose(coarse.rows, fine.rows, atol=1e-6)
+    coarse.sharpen()
+    assert_allclose(coarse.rows, fine.rows, atol=1e-13)
+    assert_allclose(coarse.h, fine.h, atol=1e-13)
+
+
 # ---- arrays of other libraries --------------------------------------------------------------------
 
 

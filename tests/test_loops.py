@@ -381,6 +381,59 @@ def test_blocks_are_swept_as_the_twin_does(rng, on_products, n_outputs, most, ch
     np.testing.assert_allclose(V, W, atol=1e-11)
 
 
+@pytest.mark.sampled(4)
+@pytest.mark.skipif(not _loops.HAS_EXTENSION, reason="no compiled core")
+@pytest.mark.parametrize("on_products", [False, True], ids=["rows", "products"])
+@pytest.mark.parametrize("n_outputs", [1, 2])
+@pytest.mark.parametrize("most", [1, 4, 30])
+def test_blocks_in_single_precision_are_those_of_the_twin(rng, on_products, n_outputs, most):
+    Zt, offsets, _, Y = blocks_problem(rng, n_outputs)
+    Zt = Zt.astype(np.float32)
+    h, C = np.square(Zt.astype(np.float64)).sum(axis=1), Zt @ Zt.T
+    Q, chosen, results = Y @ Zt.T, np.array([0, 2, 5, 3]), []
+    for core in (numpy_core, _loops.core):
+        W, norms, R, G = np.zeros((n_outputs, len(Zt))), np.zeros(6), Y.copy(), Q.copy()
+        if on_products:
+            total = float(np.vdot(Y, Y))
+            found = core.blocks_on_products(C, offsets, chosen, h, Q, total, W, norms, G, 0.2, -1.0, most)
+        else:
+            found = core.blocks_on_rows(Zt, offsets, chosen, h, Y, W, norms, R, 0.2, -1.0, most)
+        again = np.empty_like(Y)
+        core.blocks_residual(Zt, offsets, chosen, Y, W, again)
+        # the residual of the coefficients has no drift of single precision
+        np.testing.assert_allclose(again, Y - W @ Zt.astype(np.float64), atol=1e-13)
+        results.append((*found, W, norms, R, G))
+    # errors of single precision: of numbers of size 10, 1e-6
+    for twin, compiled in zip(*results, strict=True):
+        np.testing.assert_allclose(compiled, twin, atol=2e-5)
+
+
+@pytest.mark.skipif(not _loops.HAS_EXTENSION, reason="no compiled core")
+@pytest.mark.parametrize("n", [30, 700])
+def test_weighted_rows_in_single_precision_are_those_of_the_twin(rng, n):
+    widths = np.array([3, 1, 4, 2, 5])
+    offsets, chosen = np.r_[0, np.cumsum(widths)], np.array([0, 1, 3, 4])
+    X, weight = rng.normal(size=(offsets[-1], n)).astype(np.float32), rng.uniform(0.1, 1.0, n)
+    y = X[:4].sum(axis=0) + rng.normal(size=n)
+    results = []
+    for core in (numpy_core, _loops.core):
+        C, sums = np.zeros((len(X), 5)), np.zeros(len(X))
+        core.blocks_weighted_products(X, offsets, chosen, weight, C, sums)
+        h, turns, means = np.zeros(len(X)), np.zeros((len(X), 5)), np.zeros(len(X))
+        for m in chosen:
+            own = slice(offsets[m], offsets[m + 1])
+            # one basis for both: signs of eigenvectors are arbitrary
+            A = X[own].astype(np.float64)
+            h[own], turns[own, : widths[m]] = np.linalg.eigh(A * weight @ A.T)
+        W, norms, f, u = np.zeros((1, len(X))), np.zeros(len(widths)), np.zeros(n), weight * y
+        found = core.blocks_on_weighted_rows(
+            X, offsets, chosen, h, turns, means, weight, 1.0 / weight, W, norms, f, u, 0.7, -1.0, 12
+        )
+        results.append((*found, C / n, sums / n, W, norms, f, u))
+    for twin, compiled in zip(*results, strict=True):
+        np.testing.assert_allclose(compiled, twin, atol=2e-5)
+
+
 @pytest.mark.parametrize("core", CORES)
 def test_blocks_of_zeros_stay_zero(core, rng):
     Zt, offsets, h, Y = blocks_problem(rng, 1)

@@ -21,6 +21,7 @@ from kernelweave.mkl.features import columns as columns_module
 from kernelweave.mkl.features import newton as newton_module
 from kernelweave.mkl.features import weighted_rows
 from kernelweave.mkl.features.columns import WorkingColumns
+from kernelweave.mkl.features.newton import MarginDescent
 from kernelweave.mkl.features.norms import Model
 from kernelweave.mkl.features.problem import make_feature_problem
 from kernelweave.mkl.weight_sets import CappedSimplex, ElasticNet, LpBall, Simplex
@@ -322,6 +323,38 @@ def test_columns_that_outnumber_rows_go_through_kernels(loss, monkeypatch):
         got.verify(kw.problems.margin_problem(stack, y, 10.0, loss=loss)).status
         is kw.solvers.Status.CONVERGED
     )
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_working_columns_in_single_precision(fit_intercept, rng):
+    Z, groups, y = make("logistic", 50, (3, 1, 5, 2))
+    stack = kw.FeatureStack(Z, groups)
+    problem, _ = make_feature_problem(stack, y, loss=as_loss("logistic"), C=1.0, fit_intercept=fit_intercept)
+    coarse, fine = WorkingColumns(problem, single=True), WorkingColumns(problem)
+    for columns in (coarse, fine):
+        columns.add(np.array([3, 1]))
+        columns.add(np.array([0]))
+    assert coarse.rows.dtype == np.float32
+    w, v, h = rng.normal(size=6), rng.normal(size=50), rng.uniform(0.05, 0.25, 50)
+    for sharp, atol in ((False, 1e-5), (True, 1e-12)):
+        if sharp:
+            assert coarse.sharpen()
+        np.testing.assert_allclose(coarse.combine(w), fine.combine(w), atol=atol)
+        np.testing.assert_allclose(coarse.products(v), fine.products(v), atol=atol)
+        for got, want in zip(
+            coarse.second_derivative(h, 0.0, 0.0), fine.second_derivative(h, 0.0, 0.0), strict=True
+        ):
+            np.testing.assert_allclose(got, want, atol=atol)
+    assert not coarse.sharpen()
+
+
+def test_single_precision_is_for_coarse_tolerances_and_moderate_costs():
+    Z, groups, y = make("logistic", 60, (3, 1, 5, 2))
+    found = []
+    for C, tol in ((1.0, 1e-4), (1.0, 1e-6), (1e20, 1e-4), (1e-20, 1e-4)):
+        problem, _ = make_feature_problem(kw.FeatureStack(Z, groups), y, loss=as_loss("logistic"), C=C)
+        found.append(MarginDescent(problem, tol=tol).chosen.single)
+    assert found == [True, False, False, False]
 
 
 # ---- weighted rows --------------------------------------------------------------------------------

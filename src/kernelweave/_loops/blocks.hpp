@@ -3,17 +3,21 @@
 //
 // Columns come as rows of Zt (p, n); block m owns rows offsets[m]..offsets[m+1] and has the squared norms h of its
 // columns. W is (T, p) and R = Y - Z W is (T, n): a block's norm is taken over all T outputs.
+//
+// Columns and products in single precision are swept in single precision, in less than half the time: what is updated is
+// a copy in single precision, which drifts by rounding errors during the sweeps of one call.
 
 #pragma once
 
 namespace blocks {
 
 // out[i] = z_i' r for `count` rows of Z that lie `stride` numbers apart
-KW_CLONES void dots(const double* Z, size_t stride, size_t n, size_t count, const double* r, double* out) {
+template <class Number>
+KW_INLINE void dots_of(const Number* Z, size_t stride, size_t n, size_t count, const Number* r, double* out) {
     size_t i = 0;
     for (; i + 4 <= count; i += 4) {
-        const double *a = Z + i * stride, *b = a + stride, *c = b + stride, *d = c + stride;
-        double ta = 0.0, tb = 0.0, tc = 0.0, td = 0.0;
+        const Number *a = Z + i * stride, *b = a + stride, *c = b + stride, *d = c + stride;
+        Number ta = 0, tb = 0, tc = 0, td = 0;
 #pragma omp simd reduction(+ : ta, tb, tc, td)
         for (size_t k = 0; k < n; ++k) {
             ta += a[k] * r[k];
@@ -24,42 +28,65 @@ KW_CLONES void dots(const double* Z, size_t stride, size_t n, size_t count, cons
         out[i] = ta, out[i + 1] = tb, out[i + 2] = tc, out[i + 3] = td;
     }
     for (; i < count; ++i) {
-        const double* a = Z + i * stride;
-        double t0 = 0.0;
+        const Number* a = Z + i * stride;
+        Number t0 = 0;
 #pragma omp simd reduction(+ : t0)
         for (size_t k = 0; k < n; ++k) t0 += a[k] * r[k];
         out[i] = t0;
     }
 }
 
+KW_CLONES void dots(const double* Z, size_t stride, size_t n, size_t count, const double* r, double* out) {
+    dots_of(Z, stride, n, count, r, out);
+}
+
+KW_CLONES void dots(const float* Z, size_t stride, size_t n, size_t count, const float* r, double* out) {
+    dots_of(Z, stride, n, count, r, out);
+}
+
 // r -= sum_i step[i] z_i over `count` rows of Z that lie `stride` numbers apart
-KW_CLONES void subtract(const double* Z, size_t stride, size_t n, size_t count, const double* step, double* r) {
+template <class Number, class Sum>
+KW_INLINE void subtract_of(const Number* Z, size_t stride, size_t n, size_t count, const double* step, Sum* r) {
     size_t i = 0;
     for (; i + 4 <= count; i += 4) {
-        const double *a = Z + i * stride, *b = a + stride, *c = b + stride, *d = c + stride;
-        const double sa = step[i], sb = step[i + 1], sc = step[i + 2], sd = step[i + 3];
+        const Number *a = Z + i * stride, *b = a + stride, *c = b + stride, *d = c + stride;
+        const Sum sa = Sum(step[i]), sb = Sum(step[i + 1]), sc = Sum(step[i + 2]), sd = Sum(step[i + 3]);
 #pragma omp simd
         for (size_t k = 0; k < n; ++k) r[k] -= sa * a[k] + sb * b[k] + sc * c[k] + sd * d[k];
     }
     for (; i < count; ++i) {
-        const double* a = Z + i * stride;
-        const double s = step[i];
+        const Number* a = Z + i * stride;
+        const Sum s = Sum(step[i]);
 #pragma omp simd
         for (size_t k = 0; k < n; ++k) r[k] -= s * a[k];
     }
+}
+
+KW_CLONES void subtract(const double* Z, size_t stride, size_t n, size_t count, const double* step, double* r) {
+    subtract_of(Z, stride, n, count, step, r);
+}
+
+KW_CLONES void subtract(const float* Z, size_t stride, size_t n, size_t count, const double* step, float* r) {
+    subtract_of(Z, stride, n, count, step, r);
+}
+
+// sums in double precision, for a residual without drift
+KW_CLONES void subtract(const float* Z, size_t stride, size_t n, size_t count, const double* step, double* r) {
+    subtract_of(Z, stride, n, count, step, r);
 }
 
 // rows that stay in a cache
 constexpr size_t TILE = 512;
 
 // f += d and u -= weight d for d = sum_i step[i] z_i - shift
-KW_CLONES void step_rows(const double* Z, size_t n, size_t count, const double* step, double shift, const double* weight,
-                         double* f, double* u) {
-    double d[TILE];
+template <class Number>
+KW_INLINE void step_rows_of(const Number* Z, size_t n, size_t count, const double* step, double shift, const Number* weight,
+                            Number* f, Number* u) {
+    Number d[TILE];
     for (size_t from = 0; from < n; from += TILE) {
         const size_t length = std::min(TILE, n - from);
-        std::fill(d, d + length, shift);
-        subtract(Z + from, n, length, count, step, d);
+        std::fill(d, d + length, Number(shift));
+        subtract_of(Z + from, n, length, count, step, d);
 #pragma omp simd
         for (size_t k = 0; k < length; ++k) {
             f[from + k] -= d[k];
@@ -68,10 +95,21 @@ KW_CLONES void step_rows(const double* Z, size_t n, size_t count, const double* 
     }
 }
 
+KW_CLONES void step_rows(const double* Z, size_t n, size_t count, const double* step, double shift, const double* weight,
+                         double* f, double* u) {
+    step_rows_of(Z, n, count, step, shift, weight, f, u);
+}
+
+KW_CLONES void step_rows(const float* Z, size_t n, size_t count, const double* step, double shift, const float* weight,
+                         float* f, float* u) {
+    step_rows_of(Z, n, count, step, shift, weight, f, u);
+}
+
 // C (count, stride): the lower triangle of Z diag(weight) Z' ; sums = Z weight
-KW_CLONES void weighted_products(const double* Z, size_t n, size_t count, const double* weight, double* C, size_t stride,
-                                 double* sums) {
-    double r[TILE];
+template <class Number>
+KW_INLINE void weighted_products_of(const Number* Z, size_t n, size_t count, const double* weight, double* C, size_t stride,
+                                    double* sums) {
+    Number r[TILE];
     std::vector<double> part(count);
     for (size_t i = 0; i < count; ++i) {
         sums[i] = 0.0;
@@ -80,19 +118,52 @@ KW_CLONES void weighted_products(const double* Z, size_t n, size_t count, const 
     for (size_t from = 0; from < n; from += TILE) {
         const size_t length = std::min(TILE, n - from);
         for (size_t i = 0; i < count; ++i) {
-            const double* z = Z + i * n + from;
+            const Number* z = Z + i * n + from;
             double sum = 0.0;
 #pragma omp simd reduction(+ : sum)
             for (size_t k = 0; k < length; ++k) {
-                r[k] = z[k] * weight[from + k];
+                r[k] = Number(z[k] * weight[from + k]);
                 sum += r[k];
             }
             sums[i] += sum;
-            dots(Z + from, n, length, i + 1, r, part.data());
+            dots_of(Z + from, n, length, i + 1, r, part.data());
             for (size_t j = 0; j <= i; ++j) C[i * stride + j] += part[j];
         }
     }
 }
+
+KW_CLONES void weighted_products(const double* Z, size_t n, size_t count, const double* weight, double* C, size_t stride,
+                                 double* sums) {
+    weighted_products_of(Z, n, count, weight, C, stride, sums);
+}
+
+KW_CLONES void weighted_products(const float* Z, size_t n, size_t count, const double* weight, double* C, size_t stride,
+                                 double* sums) {
+    weighted_products_of(Z, n, count, weight, C, stride, sums);
+}
+
+// Numbers that loops update: as they are, or a copy in single precision, which is put back in the end.
+template <class Number>
+class Updated {
+public:
+    Updated(double* given, size_t n) : given(given), copy(given, given + n) {}
+    ~Updated() { std::copy(copy.begin(), copy.end(), given); }
+    Number* data() { return copy.data(); }
+
+private:
+    double* given;
+    std::vector<Number> copy;
+};
+
+template <>
+class Updated<double> {
+public:
+    Updated(double* given, size_t) : given(given) {}
+    double* data() { return given; }
+
+private:
+    double* given;
+};
 
 // The norm rho of the minimiser of 1/2 sum_i h_i w_i^2 - v'w + alpha/2 rho^2 + pull rho, from the squares of v: the root of
 // sum_i v_i^2 / ((h_i + alpha) rho + pull)^2 = 1, by Newton on the inverse root of the sum, which is nearly linear.
@@ -286,9 +357,12 @@ Report descend(Blocks& b, double alpha, double aim, int64_t most, const Gradient
 }
 
 // R (T, n) = Y - Z W is kept
-inline Report on_rows(Blocks& b, const double* Zt, size_t n, const double* Y, double* R, double alpha, double aim,
-                      int64_t most) {
+template <class Number>
+Report on_rows(Blocks& b, const Number* Zt, size_t n, const double* Y, double* residual, double alpha, double aim,
+               int64_t most) {
     const size_t N = b.T * n;
+    Updated<Number> updated(residual, N);
+    Number* R = updated.data();
     return descend(
         b, alpha, aim, most,
         [&](size_t first, size_t width, double* v) {
@@ -307,21 +381,25 @@ inline Report on_rows(Blocks& b, const double* Zt, size_t n, const double* Y, do
         [&](Sums& sums) {
             for (size_t k = 0; k < N; ++k) {
                 sums.inner += Y[k] * R[k];
-                sums.square += R[k] * R[k];
+                sums.square += double(R[k]) * R[k];
             }
         },
         [&](double best) {
-            for (size_t k = 0; k < N; ++k) R[k] = Y[k] - best * (Y[k] - R[k]);
+            for (size_t k = 0; k < N; ++k) R[k] = Number(Y[k] - best * (Y[k] - R[k]));
         });
 }
 
 // A quadratic model of a loss on rows: 1/2 sum_i weight_i (y_i - x_i'w - t)^2 with the best t, or without t. For each block,
 // `turns` (p, widest) has the eigenvectors of its part of the second derivative as columns, and b.h the eigenvalues. `means` (p) are the weighted means of the columns, 0 without t. f = X w + t and u = weight (y - f)
 // are kept; `inverse` is 1 / weight, and 0 for rows without one.
-inline Report on_weighted_rows(Blocks& b, const double* X, size_t n, const double* turns, size_t widest, const double* means,
-                               const double* weight, const double* inverse, double* f, double* u, double alpha, double aim,
-                               int64_t most) {
+template <class Number>
+Report on_weighted_rows(Blocks& b, const Number* X, size_t n, const double* turns, size_t widest, const double* means,
+                        const double* weight, const double* inverse, double* fit, double* left, double alpha, double aim,
+                        int64_t most) {
     std::vector<double> own(widest);
+    const std::vector<Number> pull(weight, weight + n);
+    Updated<Number> updated_fit(fit, n), updated_left(left, n);
+    Number *f = updated_fit.data(), *u = updated_left.data();
     const auto turned = [&](size_t first, size_t width, const double* from, double* to) {
         std::fill(to, to + width, 0.0);
         for (size_t i = 0; i < width; ++i)
@@ -351,7 +429,7 @@ inline Report on_weighted_rows(Blocks& b, const double* X, size_t n, const doubl
             turned_back(first, width, step, own.data());
             double shift = 0.0;
             for (size_t i = 0; i < width; ++i) shift += own[i] * means[first + i];
-            step_rows(X + first * n, n, width, own.data(), shift, weight, f, u);
+            step_rows(X + first * n, n, width, own.data(), shift, pull.data(), f, u);
         },
         [&](Sums& sums) {
             for (size_t k = 0; k < n; ++k) {
@@ -362,15 +440,15 @@ inline Report on_weighted_rows(Blocks& b, const double* X, size_t n, const doubl
         },
         [&](Sums& sums) {
             for (size_t k = 0; k < n; ++k) {
-                const double size = u[k] * u[k] * inverse[k];
-                sums.inner += size + u[k] * f[k];
+                const double size = double(u[k]) * u[k] * inverse[k];
+                sums.inner += size + double(u[k]) * f[k];
                 sums.square += size;
             }
         },
         [&](double best) {
             for (size_t k = 0; k < n; ++k) {
-                u[k] += (1.0 - best) * weight[k] * f[k];
-                f[k] *= best;
+                u[k] += Number((1.0 - best) * weight[k] * f[k]);
+                f[k] *= Number(best);
             }
         });
     each(turned_back);
@@ -378,8 +456,11 @@ inline Report on_weighted_rows(Blocks& b, const double* X, size_t n, const doubl
 }
 
 // G (T, p) = Z'R is kept for the chosen blocks, with C = Z'Z (p, p), Q = Z'Y (T, p) and total = |Y|^2
-inline Report on_products(Blocks& b, const double* C, const double* Q, double total, double* G, double alpha, double aim,
-                          int64_t most) {
+template <class Number>
+Report on_products(Blocks& b, const Number* C, const double* Q, double total, double* gradient, double alpha, double aim,
+                   int64_t most) {
+    Updated<Number> updated(gradient, b.T * b.p);
+    Number* G = updated.data();
     // neighbouring blocks make one run
     std::vector<std::pair<size_t, size_t>> runs;
     for (size_t k = 0; k < b.count; ++k) {
@@ -418,7 +499,7 @@ inline Report on_products(Blocks& b, const double* C, const double* Q, double to
             sums.inner = total - along;
             sums.square = std::max(0.0, sums.inner - left);
         },
-        [&](double best) { each([&](size_t i) { G[i] = Q[i] - best * (Q[i] - G[i]); }); });
+        [&](double best) { each([&](size_t i) { G[i] = Number(Q[i] - best * (Q[i] - G[i])); }); });
 }
 
 }  // namespace blocks

@@ -176,8 +176,8 @@ KW_CLONES void mirror_tiles(double* P, size_t n, size_t part) {
 #include "smo.hpp"
 #include "layers.hpp"
 #include "stack.hpp"
-#include "blocks.hpp"
 #include "columns.hpp"
+#include "blocks.hpp"
 #include "gaussians.hpp"
 #include "logistic.hpp"
 
@@ -804,7 +804,8 @@ blocks::Blocks as_blocks(Index offsets, Index chosen, In1 h, Out2 W, Out1 norms)
 }
 
 // see blocks.hpp; W, norms and R are changed; returns (sweeps, relative gap over the chosen blocks)
-nb::tuple blocks_on_rows(In2 Zt, Index offsets, Index chosen, In1 h, In2 Y, Out2 W, Out1 norms, Out2 R, double alpha,
+template <class Columns>
+nb::tuple blocks_on_rows(Columns Zt, Index offsets, Index chosen, In1 h, In2 Y, Out2 W, Out1 norms, Out2 R, double alpha,
                          double aim, int64_t most) {
     blocks::Blocks b = as_blocks(offsets, chosen, h, W, norms);
     const size_t n = Zt.shape(1);
@@ -820,7 +821,8 @@ nb::tuple blocks_on_rows(In2 Zt, Index offsets, Index chosen, In1 h, In2 Y, Out2
 }
 
 // see blocks.hpp; W, norms and G are changed, G only where blocks are chosen; returns as blocks_on_rows
-nb::tuple blocks_on_products(In2 C, Index offsets, Index chosen, In1 h, In2 Q, double total, Out2 W, Out1 norms, Out2 G,
+template <class Products>
+nb::tuple blocks_on_products(Products C, Index offsets, Index chosen, In1 h, In2 Q, double total, Out2 W, Out1 norms, Out2 G,
                              double alpha, double aim, int64_t most) {
     blocks::Blocks b = as_blocks(offsets, chosen, h, W, norms);
     expect("C", C, {b.p, b.p});
@@ -835,7 +837,8 @@ nb::tuple blocks_on_products(In2 C, Index offsets, Index chosen, In1 h, In2 Q, d
 }
 
 // see blocks.hpp; W, norms, f and u are changed; returns as blocks_on_rows
-nb::tuple blocks_on_weighted_rows(In2 X, Index offsets, Index chosen, In1 h, In2 turns, In1 means, In1 weight, In1 inverse,
+template <class Columns>
+nb::tuple blocks_on_weighted_rows(Columns X, Index offsets, Index chosen, In1 h, In2 turns, In1 means, In1 weight, In1 inverse,
                                   Out2 W, Out1 norms, Out1 f, Out1 u, double alpha, double aim, int64_t most) {
     blocks::Blocks b = as_blocks(offsets, chosen, h, W, norms);
     const size_t n = X.shape(1), widest = turns.shape(1);
@@ -857,7 +860,8 @@ nb::tuple blocks_on_weighted_rows(In2 X, Index offsets, Index chosen, In1 h, In2
 }
 
 // lower triangles of X_m diag(weight) X_m' of the chosen blocks in rows of C (p, widest), and sums = X weight
-void blocks_weighted_products(In2 X, Index offsets, Index chosen, In1 weight, Out2 C, Out1 sums) {
+template <class Columns>
+void blocks_weighted_products(Columns X, Index offsets, Index chosen, In1 weight, Out2 C, Out1 sums) {
     const size_t p = X.shape(0), n = X.shape(1), widest = C.shape(1);
     sizes::expect_offsets("offsets", offsets, p);
     sizes::expect_inside("chosen", chosen, offsets.shape(0) - 1);
@@ -876,7 +880,8 @@ void blocks_weighted_products(In2 X, Index offsets, Index chosen, In1 weight, Ou
 }
 
 // R (T, n) = Y - Z W over the chosen blocks
-void blocks_residual(In2 Zt, Index offsets, Index chosen, In2 Y, In2 W, Out2 R) {
+template <class Columns>
+void blocks_residual(Columns Zt, Index offsets, Index chosen, In2 Y, In2 W, Out2 R) {
     const size_t p = Zt.shape(0), n = Zt.shape(1), T = Y.shape(0);
     sizes::expect_offsets("offsets", offsets, p);
     sizes::expect_inside("chosen", chosen, offsets.shape(0) - 1);
@@ -949,11 +954,16 @@ NB_MODULE(_core, module) {
                "threads"_a = 1);
     module.def("layer_backward", &layer_backward, "K"_a, "kappa"_a, "kinds"_a, "params"_a, "weights"_a, "roots"_a, "H"_a,
                "grad"_a, "along"_a, "across"_a, "threads"_a = 1);
-    module.def("blocks_on_rows", &blocks_on_rows);
-    module.def("blocks_on_products", &blocks_on_products);
-    module.def("blocks_on_weighted_rows", &blocks_on_weighted_rows);
-    module.def("blocks_weighted_products", &blocks_weighted_products);
-    module.def("blocks_residual", &blocks_residual);
+    module.def("blocks_on_rows", &blocks_on_rows<In2>);
+    module.def("blocks_on_rows", &blocks_on_rows<Float2>);
+    module.def("blocks_on_products", &blocks_on_products<In2>);
+    module.def("blocks_on_products", &blocks_on_products<Float2>);
+    module.def("blocks_on_weighted_rows", &blocks_on_weighted_rows<In2>);
+    module.def("blocks_on_weighted_rows", &blocks_on_weighted_rows<Float2>);
+    module.def("blocks_weighted_products", &blocks_weighted_products<In2>);
+    module.def("blocks_weighted_products", &blocks_weighted_products<Float2>);
+    module.def("blocks_residual", &blocks_residual<In2>);
+    module.def("blocks_residual", &blocks_residual<Float2>);
     module.def("column_products", &column_products<In2>);
     module.def("column_products", &column_products<Float2>);
     module.def("column_sums", &column_sums<In2>);

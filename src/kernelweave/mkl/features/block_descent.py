@@ -29,14 +29,14 @@ from kernelweave.results import Certificate, Solution, Status, limit_reached
 INSIDE = 1.2
 #: Most points that are evaluated together.
 TOGETHER = 16
-#: Rows from which products of columns replace rows.
-MANY_ROWS = 2000
+#: Rows from which products of columns replace rows, and those where columns are fewer than rows.
+MANY_ROWS, ROWS_OF_FEW = 3000, 2000
 #: Columns above which there are none of these for rows that stand for others.
 MOST_PRODUCTS = 6000
 #: Numbers of columns that are turned together.
 PIECE = 2**23
-#: Tolerances from which products are taken in single precision.
-SINGLE = 1e-5
+#: Tolerances from which products are taken, and rows are held, in single precision.
+SINGLE, SINGLE_ROWS = 1e-5, 3e-5
 #: Sweeps at a time.
 SWEEPS = 40
 #: Most evaluations of all blocks for one point.
@@ -79,13 +79,14 @@ class WorkingBlocks:
         Coefficients of the rotated columns, in the solver's units.
     norms : array of shape (n_blocks,)
     single : bool
-        Whether products are taken in float32: enough where the gap need not be small, in half the time.
+        Whether products are taken, and they or rows are held, in float32: enough where the gap need not be small, in
+        half the time.
     """
 
     def __init__(self, problem: FeatureProblem, on_products: bool, *, single: bool = False) -> None:
         self.problem = problem
         self.on_products = on_products
-        self.single = on_products and single
+        self.single = single
         self.kernels = np.empty(0, dtype=np.int64)
         self.place = np.full(problem.n_kernels, -1, dtype=np.int64)
         self.offsets = np.zeros(1, dtype=np.int64)
@@ -94,8 +95,9 @@ class WorkingBlocks:
         self.turned = False  # whether a block has several columns
         self.W = np.empty((problem.n_outputs, 0))
         self.norms = np.empty(0)
-        self.rows = np.empty((0, problem.Y.shape[1]))  # rotated columns, without products
-        self._C = np.empty((0, 0))
+        kind = np.float32 if single else np.float64
+        self.rows = np.empty((0, problem.Y.shape[1]), dtype=kind)  # rotated columns, without products
+        self._C = np.empty((0, 0), dtype=kind)
         self._Q = np.empty((problem.n_outputs, 0))
         self.R = problem.Y.copy()
 
@@ -148,9 +150,7 @@ class WorkingBlocks:
         widths = stack.widths[kernels]
         ends = np.r_[0, np.cumsum(widths)]
         fresh, old = stack.owned(kernels), stack.owned(self.kernels)
-        C = np.empty((before + len(fresh), before + len(fresh)))
-        C[:before, :before] = self._C
-        strip = C[before:]
+        strip = np.empty((len(fresh), before + len(fresh)))
         strip[:, before:] = self._products(fresh, fresh)
         if before:
             strip[:, :before] = self._products(fresh, old)
@@ -162,10 +162,13 @@ class WorkingBlocks:
         _turn_rows(strip, ends, turns)
         _turn_rows(Q.T, ends, turns)
         _turn_rows(strip.T, np.r_[self.offsets[:-1], before + ends], [*self.turns, *turns])
-        C[:before, before:] = strip[:, :before].T
-        corner = C[before:, before:]
+        corner = strip[:, before:]
         corner += corner.T.copy()
         corner *= 0.5
+        C = np.empty((strip.shape[1], strip.shape[1]), dtype=self._C.dtype)
+        C[:before, :before] = self._C
+        C[before:] = strip
+        C[:before, before:] = strip[:, :before].T
         self._C, self._Q = C, np.ascontiguousarray(np.c_[self._Q, Q])
         return turns, np.maximum(np.diag(corner), 0.0), widths
 
@@ -176,8 +179,15 @@ class WorkingBlocks:
         return np.asarray(found * factors[left][:, None] * factors[right])
 
     def sharpen(self) -> None:
-        """Take all products once more, in float64, in the coordinates in which the blocks are."""
+        """Take all products or rows once more, in float64, in the coordinates in which the blocks are."""
         self.single = False
+        if not self.on_products:
+            self.rows = np.empty(self.rows.shape)
+            for m, turn in enumerate(self.turns):
+                given = self.problem.columns(self.kernels[m : m + 1])
+                self.rows[self.offsets[m] : self.offsets[m + 1]] = given if turn is None else turn.T @ given
+            self.h = np.einsum("ij,ij->i", self.rows, self.rows)
+            return
         index = self.problem.stack.owned(self.kernels)
         self._C = self._products(index, index)
         _turn_rows(self._C, self.offsets, self.turns)
@@ -188,9 +198,13 @@ class WorkingBlocks:
 
     def gradient(self) -> Array:
         """``Z'R`` for these columns, shape (n_outputs, n_columns)."""
+        out = np.empty_like(self.W)
         if not self.on_products:
-            return self.R @ self.rows.T
-        return self._Q - self.W @ self._C
+            core.column_products(self.rows, self.R, out)
+            return out
+        used = np.flatnonzero(self.W.any(axis=0))
+        core.column_sums(self._C, used, self.W[:, used], out)
+        return self._Q - out
 
     def quadratic_forms(self, G: Array) -> Array:
         """Squared norms of the blocks of a gradient."""
@@ -227,14 +241,14 @@ class WorkingBlocks:
         """
         columns = np.concatenate([np.arange(self.offsets[m], self.offsets[m + 1]) for m in chosen])
         if not self.on_products:
-            return self.rows[columns], self.problem.Y
+            return self.rows[columns].astype(np.float64), self.problem.Y
         if on_rows:
             kernels = self.kernels[chosen]
             given = self.problem.columns(kernels)
             ends = np.r_[0, np.cumsum(self.problem.stack.widths[kernels])]
             _turn_rows(given, ends, [self.turns[m] for m in chosen])
             return given, self.problem.Y
-        values, vectors = np.linalg.eigh(self._C[np.ix_(columns, columns)])
+        values, vectors = np.linalg.eigh(self._C[np.ix_(columns, columns)].astype(np.float64))
         root = np.sqrt(np.maximum(values, 0.0))
         root[root <= EPS * len(root) * root[-1]] = 0.0
         inverse = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
@@ -297,7 +311,7 @@ def turn_blocks(columns: Array, widths: Index, out: Array) -> tuple[list[Array |
             target[:] = root[:, :, None] * vectors.transpose(0, 2, 1)
             turns.extend((blocks @ vectors) * inverse[:, None, :])
         first, at = first + count * width, at + count * kept
-    return turns, np.einsum("ij,ij->i", out, out)
+    return turns, np.einsum("ij,ij->i", out, out, dtype=np.float64)
 
 
 @dataclass
@@ -377,8 +391,10 @@ class FeatureDescent:
         # rows that stand for others are hardly more than the columns: products take as much memory again, and
         # sweeps are about a third faster on them
         large = self.problem.summary is not None and self.problem.stack.n_features > MOST_PRODUCTS
-        on_products = not large and n >= MANY_ROWS and int(self.problem.stack.widths.max()) <= n
-        return WorkingBlocks(self.problem, on_products, single=self.tol >= SINGLE)
+        many = n >= MANY_ROWS or (n >= ROWS_OF_FEW and self.problem.stack.n_features < n)
+        on_products = many and not large and int(self.problem.stack.widths.max()) <= n
+        least = SINGLE if on_products else SINGLE_ROWS
+        return WorkingBlocks(self.problem, on_products, single=self.tol >= least)
 
     def prepare(self, alphas: Sequence[float]) -> None:
         """Learn which alphas are to come, before blocks are taken."""
@@ -412,14 +428,17 @@ class FeatureDescent:
         units = [problem.in_units(alpha) for alpha in alphas]
         work.add(self._expected(units[-1]))
         start, attempts, aim, failed = 0, 0, INSIDE * self.tol, False
+        # points after one that is refined, which stay as they are
+        later: list[tuple[Point, Evaluated]] = []
         while start < len(units):
             points = []
-            for a in units[start:]:
+            for a in units[start : len(units) - len(later)]:
                 self.least = 0 if aim == INSIDE * self.tol else 2**attempts
                 points.append(self._point(a, aim))
                 if self.interrupted:
                     break
-            evaluated = self._evaluate(points)
+            evaluated = [*self._evaluate(points), *(known for _, known in later)]
+            points += [point for point, _ in later]
             values = [one.values for one in evaluated]
             fine = [own.gap + own.rounding <= self.tol * own.primal for own in values]
             k = len(points) if self.interrupted or all(fine) else fine.index(False)
@@ -434,11 +453,16 @@ class FeatureDescent:
             if k == len(points):
                 if not failed:
                     self.together = min(2 * self.together, TOGETHER)
+                if later:
+                    self._go_on_from(points)
                 return
             failed = True
             attempts = attempts + 1 if k == 0 else 0
+            if k:
+                aim = INSIDE * self.tol
             start += k
             point, last = points[k], evaluated[k]
+            later = []
             grown = work.add(self._outside(points[k:], [one.quadratic_forms for one in evaluated[k:]]))
             own = last.values.gap <= self.tol * last.values.primal
             if (
@@ -450,10 +474,11 @@ class FeatureDescent:
                 yield from self._solutions([alphas[start]], [point], [last])
                 start, attempts, aim = start + 1, 0, INSIDE * self.tol
             elif not grown and work.single and aim < self.tol:
-                # descending further did not help: products in single precision are too coarse
+                # descending further did not help: single precision is too coarse
                 work.sharpen()
             elif not grown:
                 aim *= 0.3
+                later = list(zip(points[k + 1 :], evaluated[k + 1 :], strict=True))
             else:
                 aim = INSIDE * self.tol
             work.put(point.W)
@@ -509,6 +534,11 @@ class FeatureDescent:
             for point, q in zip(points, quadratic_forms, strict=True)
         ]
         return np.flatnonzero(np.any(gains, axis=0))
+
+    def _go_on_from(self, points: list[Point]) -> None:
+        """Take the last of some points as the one that was solved last, after another was refined."""
+        self.last = [(point.a, point.a * point.level, point.W) for point in points[-2:]]
+        self.work.put(points[-1].W)
 
     # ---- one point --------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from kernelweave._loops import core
 from kernelweave._sparse import is_sparse
 from kernelweave._threads import blas_threads_for
 from kernelweave._types import Array, Index
@@ -20,8 +21,8 @@ from kernelweave.mkl.features.problem import FeatureProblem
 
 #: Numbers of the working columns that are held; of more, pieces are read again and again.
 HELD = 2**27
-#: Numbers of a piece, and of those whose products are taken together.
-PIECE, TOGETHER = 2**22, 2**18
+#: Numbers of a piece, of those whose products are taken together, and of those that are prepared together.
+PIECE, TOGETHER, PREPARED = 2**22, 2**18, 2**16
 #: Changes after which the second derivative is computed afresh.
 AFRESH = 30
 
@@ -38,16 +39,19 @@ class WorkingColumns:
         Numbers of the columns in the stack.
     centre : array of shape (n_features,)
         What is subtracted from every column.
+    single : bool
+        Whether columns are held in float32; sums are in float64.
     """
 
-    def __init__(self, problem: FeatureProblem, centre: Array | None = None) -> None:
+    def __init__(self, problem: FeatureProblem, centre: Array | None = None, *, single: bool = False) -> None:
         assert isinstance(problem.stack, FeatureStack)
         self.problem, self.stack = problem, problem.stack
         self.kernels = np.empty(0, dtype=np.int64)
         self.inside = np.zeros(problem.n_kernels, dtype=bool)
         self.offsets = np.zeros(1, dtype=np.int64)
         self.index = np.empty(0, dtype=np.int64)
-        self._rows = np.empty((0, problem.stack.n_samples))
+        self.single = single
+        self._rows = np.empty((0, problem.stack.n_samples), dtype=np.float32 if single else np.float64)
         self._sparse = is_sparse(self.stack.Z)
         self._held = True
         # a large common shift of a column would cost digits of the second derivatives
@@ -85,16 +89,26 @@ class WorkingColumns:
         elif self._held and self.n_columns * n <= HELD:
             # the allocator moves pages: nothing is copied
             self._rows.resize((self.n_columns, n), refcheck=False)
-            self._rows[before:] = self._prepared(stack.columns(own), own)
+            for part in pieces(len(own), PREPARED // n):
+                self._rows[before:][part] = self._prepared(stack.columns(own[part]), own[part])
         else:
             self._held = False
             self._rows = np.empty((0, n))
+            self.single = False
         return len(fresh)
 
     def _prepared(self, rows: Array, index: Index) -> Array:
         rows *= self.problem.factors[index][:, None]
         rows -= self.centre[index][:, None]
         return rows
+
+    def sharpen(self) -> bool:
+        """Hold the columns in float64; returns whether they were not."""
+        was, self.single = self.single, False
+        if was:
+            self._rows = self._prepared(self.stack.columns(self.index), self.index)
+            self._h, self._C, self._x = np.zeros_like(self._h), np.empty((0, 0)), np.empty(0)
+        return was
 
     def _pieces(self) -> Iterator[tuple[slice, Array]]:
         """Rows of the samples, and the columns there as rows."""
@@ -109,6 +123,10 @@ class WorkingColumns:
         """``X v``."""
         if self._sparse:
             return np.asarray(self._columns.T @ v)
+        if self.single:
+            sums = np.empty((1, self.n_columns))
+            core.column_products(self._rows, np.ascontiguousarray(v)[None], sums)
+            return sums[0]
         out = np.zeros(self.n_columns)
         for part, rows in self._pieces():
             out += rows @ v[part]
@@ -118,8 +136,12 @@ class WorkingColumns:
         """``X'w``."""
         if self._sparse:
             return np.asarray(self._columns @ w)
-        out = np.empty(self.problem.stack.n_samples)
         used = np.flatnonzero(w)
+        if self.single:
+            sums = np.empty((1, self.stack.n_samples))
+            core.column_sums(self._rows, used, w[None, used], sums)
+            return sums[0]
+        out = np.empty(self.problem.stack.n_samples)
         few = 2 * len(used) < len(w)
         for part, rows in self._pieces():
             out[part] = w[used] @ rows[used] if few else w @ rows

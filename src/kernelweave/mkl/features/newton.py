@@ -38,6 +38,8 @@ MODEL_SHARE = 0.1
 COARSE = 0.1
 #: Working columns, as a share of the rows, from which a model is minimised on rows.
 BESIDE_ROWS = 0.02
+#: Tolerances from which their columns are held in single precision, and the range of costs and targets there.
+SINGLE_ROWS, MODERATE = 3e-5, 1e15
 #: Most numbers of weighted rows.
 MOST_NUMBERS = 2**25
 #: The gap falls to this share in a step, or weighted rows are made afresh.
@@ -47,7 +49,7 @@ TAKEN = 0.9
 #: Columns that may join at once: so many, or this multiple of those with coefficients.
 LEAST, MORE = 100, 2.0
 #: Along a path working blocks are solved to this gap at once; blocks join from this share of the gradients of others.
-AT_ONCE, AHEAD = 9e-5, 0.9
+AT_ONCE, AHEAD = 9e-5, 0.95
 #: The shortest step, and the required share of the expected decrease.
 SHORTEST, SUFFICIENT = 1e-6, 1e-4
 #: Steps without a smaller gap, and steps at a time where kernels could be used instead.
@@ -104,7 +106,7 @@ class MarginDescent:
         self.tol, self.callback, self.on_kernels = tol, callback, on_kernels
         self.max_iter = MOST if max_iter is None else max_iter
         self.norm = norm_of(problem.weight_set)
-        self.chosen = WorkingColumns(problem)
+        self.chosen = WorkingColumns(problem, single=self._single(problem))
         self.rows = WeightedRows(self.chosen)
         self.w = np.empty(0)
         self.product = np.zeros(problem.stack.n_samples)
@@ -114,6 +116,16 @@ class MarginDescent:
         self.n_before = 0  # steps on the way to the first C
         self.last: list[tuple[float, float, Array]] = []  # C, sum of norms and coefficients of the last two
         self._set(problem)
+
+    def _single(self, problem: FeatureProblem) -> bool:
+        """Whether single precision is enough for the working columns."""
+        loss, costs = problem.machine.loss, problem.costs[problem.costs > 0.0]
+        sizes = np.r_[costs, 1.0 / costs, np.abs(problem.machine.y)]
+        on_rows = (
+            loss.smooth and loss.rowwise and isinstance(self.norm, SumOfNorms) and self.norm.ridge == 0.0
+        )
+        few = problem.stack.n_features < BESIDE_ROWS * problem.stack.n_samples
+        return on_rows and not few and self.tol >= SINGLE_ROWS and bool((sizes < MODERATE).all())
 
     def _set(self, problem: FeatureProblem) -> None:
         before = getattr(self, "smooth", None)
@@ -219,7 +231,7 @@ class MarginDescent:
             status = self._status(values)
             grown = 0 if status else self._grow(self._outside(reach))
             possible = aim >= 1e-4 * self.tol and values.gap > values.rounding and not stalled
-            if status or not (grown or possible):
+            if status or not (grown or possible or self._sharpen()):
                 break
             aim = self._next(aim, left, grown)
         n_before, self.n_before = self.n_before, 0
@@ -229,6 +241,15 @@ class MarginDescent:
             status=status or Status.STALLED, tol=self.tol, n_iter=self.n_iter + n_before,
             trace=problem.trace(self.trace), values=values,
         )  # fmt: skip
+
+    def _sharpen(self) -> bool:
+        """Go on in double precision; returns whether there was less before."""
+        found = self.chosen.sharpen()
+        if found:
+            self.product = self.chosen.combine(self.w)
+            self.rows.forget()
+            self._few_sweeps = True
+        return found
 
     def _extrapolate(self) -> bool:
         """Go on along the line through the last two solutions, if the objective is lower there; returns whether.
@@ -328,7 +349,7 @@ class MarginDescent:
             return
         kernels, columns = self.chosen.kernels[used], np.repeat(used, widths)
         index, w = self.chosen.index[columns], self.w[columns]
-        self.chosen = WorkingColumns(self.problem, self.chosen.centre)
+        self.chosen = WorkingColumns(self.problem, self.chosen.centre, single=self.chosen.single)
         self.chosen.add(kernels)
         # blocks are held in the order of their numbers
         self.w = w[np.argsort(index)]

@@ -511,6 +511,16 @@ class FeatureProblem:
             if not np.isfinite(found):
                 return min(1.0, most)
             return float(np.clip(found, 0.0, most))
+        # two steps of the secant, which are enough where b is nearly the best itself
+        other = min(1.0, most) - 0.05 if one < 0.0 or most <= 1.0 else min(1.05, most)
+        bend = (slope(other) - one) / (other - min(1.0, most))
+        if bend < 0.0:
+            near = float(np.clip(other - slope(other) / bend, 0.0, most))
+            if 0.0 < near < most and near != other:
+                bend = (slope(near) - slope(other)) / (near - other)
+                found = near - slope(near) / bend if bend < 0.0 else near
+                if 0.0 < found < most and abs(slope(near) * (found - near)) <= worth * gap:
+                    return found
         if one > 0.0:
             lower, upper = min(1.0, most), min(most, 2.0)
             if slope(upper) > 0.0:
