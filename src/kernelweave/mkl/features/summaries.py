@@ -23,7 +23,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
-from kernelweave._checks import InputError
+from kernelweave._allowance import machine_memory
+from kernelweave._checks import InputError, warn_user
+from kernelweave._errors import KernelWarning
 from kernelweave._types import Array, Index
 from kernelweave.gram.base import pieces
 from kernelweave.gram.features import FeatureStack
@@ -151,6 +153,13 @@ def summarised(statistics: BlockStatistics, *, centered: bool) -> tuple[RowsInst
     if not statistics.n_rows or statistics.groups is None:
         raise InputError("`gram` must be statistics of at least one row, got none. Add rows first.")
     p, T = statistics.n_features, statistics.n_outputs
+    needed, there = 8.0 * (p + T) ** 2, machine_memory()
+    if there is not None and needed > there:
+        warn_user(
+            f"A factor of {p + T:,} columns takes {needed / 2**30:.1f} GB, more than the {there / 2**30:.1f} GB of this "
+            "machine. Take fewer columns.",
+            KernelWarning,
+        )
     lengths = np.sqrt(statistics.reach(centered=centered))
     lengths[lengths == 0] = 1.0
 
