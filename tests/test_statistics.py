@@ -503,7 +503,9 @@ def test_a_path_of_sums_in_a_file_holds_one_matrix(tmp_path, monkeypatch, width,
     rng = np.random.default_rng(0)
     Z = rng.normal(size=(400 if deficient else 900, p))
     groups = np.arange(0, p + 1, width)
-    statistics_of(Z, groups, Z @ rng.normal(size=p) + rng.normal(size=len(Z)), step=300).save(tmp_path / "a.npz")
+    statistics_of(Z, groups, Z @ rng.normal(size=p) + rng.normal(size=len(Z)), step=300).save(
+        tmp_path / "a.npz"
+    )
     for module, name, value in [
         (block_descent, "MOST_PRODUCTS", 0),
         (block_descent, "LARGEST_SYSTEM", 20),
@@ -556,7 +558,11 @@ def test_sums_can_stay_in_their_files(tmp_path, monkeypatch):
     (tmp_path / "folds.npz").unlink()
     with pytest.raises(InputError, match="was changed or removed"):
         kw.rls2_path(mapped.parts[1], n_alphas=2)
-    state = folds.parts[0].state() | {"format": "kernelweave statistics", "version": 1, "kind": "statistics of blocks"}
+    state = folds.parts[0].state() | {
+        "format": "kernelweave statistics",
+        "version": 1,
+        "kind": "statistics of blocks",
+    }
     np.savez_compressed(tmp_path / "small.npz", **state)
     assert (kw.BlockStatistics.load(tmp_path / "small.npz").ZtZ == folds.parts[0].ZtZ).all()
     with pytest.raises(InputError, match="is compressed"):

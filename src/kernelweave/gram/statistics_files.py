@@ -184,7 +184,9 @@ class AddedRows(InheritedTexts, ABC):
             Which of its files are read; * and ? match any text.
         """
         # the first becomes the sum
-        return cls.merged(cls.load(path, mmap_mode="r" if k else None) for k, path in enumerate(files_in(folder, pattern)))
+        return cls.merged(
+            cls.load(path, mmap_mode="r" if k else None) for k, path in enumerate(files_in(folder, pattern))
+        )
 
     @classmethod
     def merged(cls, parts: Iterable[Self]) -> Self:

@@ -110,14 +110,18 @@ class Triangle:
     def add(self, other: Triangle) -> None:
         """Add another one."""
         self._check(other)
-        for (_, top, below), (_, their_top, their_below) in zip(self._writable(), other._parts(), strict=True):
+        for (_, top, below), (_, their_top, their_below) in zip(
+            self._writable(), other._parts(), strict=True
+        ):
             top += their_top
             below += their_below
 
     def subtract(self, other: Triangle) -> None:
         """Subtract another one."""
         self._check(other)
-        for (_, top, below), (_, their_top, their_below) in zip(self._writable(), other._parts(), strict=True):
+        for (_, top, below), (_, their_top, their_below) in zip(
+            self._writable(), other._parts(), strict=True
+        ):
             top -= their_top
             below -= their_below
 

@@ -156,8 +156,8 @@ def summarised(statistics: BlockStatistics, *, centered: bool) -> tuple[RowsInst
     needed, there = 8.0 * (p + T) ** 2, machine_memory()
     if there is not None and needed > there:
         warn_user(
-            f"A factor of {p + T:,} columns takes {needed / 2**30:.1f} GB, more than the {there / 2**30:.1f} GB of this "
-            "machine. Take fewer columns.",
+            f"A factor of {p + T:,} columns takes {needed / 2**30:.1f} GB, more than the {there / 2**30:.1f} GB of "
+            "this machine. Take fewer columns.",
             KernelWarning,
         )
     lengths = np.sqrt(statistics.reach(centered=centered))
