@@ -5,6 +5,7 @@
     RIVALS/bin/python benchmarks/rows.py fit adelie 100000 --folder data --out rows.json
     python -m benchmarks.rows ways 100000 --folder data --out rows.json
     python -m benchmarks.rows workers 200000 --folder data --out rows.json
+    python -m benchmarks.rows wide 100 20000 --folder data --out rows.json
 
 The made-up table has 20 views of 10 columns, float32, in Parquet files of 50,000 rows; the target depends on five
 views linearly and on two by the lengths of their rows. 20,000 further rows are for the test. Every fit is a process
@@ -12,7 +13,8 @@ of its own with one thread; recorded are seconds of the processor and by the clo
 the largest resident size, and R2 on the test rows. Those with a regularisation parameter choose it from 30 by five
 folds (ridge on Nystroem features: by leaving one out), SGD and boosting have none. `ways` adds up the same rows in one
 chunk, in chunks, in 64 files that are merged, and with Dask on two workers of which one is killed; `workers` times one
-worker of Dask beside two.
+worker of Dask beside two. `wide` writes sums of many columns, here 20,000, over 1.2 rows for each, and measures a path
+of 30 regularisation parameters on blocks of some width, here 100, from the sums in their file (Linux).
 """
 
 from __future__ import annotations
@@ -352,6 +354,61 @@ def workers(n: int, repeats: int = 2) -> dict[str, Any]:
     }
 
 
+# ---- many columns: the memory of a path from sums in a file -----------------------------------------
+
+
+def write_sums(p: int, path: Path) -> None:
+    """Sums over rows of columns that are correlated by hundreds, of which a tenth have a part in the target."""
+    import kernelweave as kw
+
+    rng, sets = np.random.default_rng(0), p // 100
+    w = rng.normal(size=p) * np.repeat(rng.random(sets) < 0.1, 100)
+    found = kw.BlockStatistics([0, p])
+    for first in range(0, p + p // 5, 1000):
+        Z = rng.normal(size=(min(1000, p + p // 5 - first), p))
+        Z += 0.5 * np.repeat(rng.normal(size=(len(Z), sets)), 100, axis=1)
+        found.add(Z, Z @ w + rng.normal(size=len(Z)) * np.linalg.norm(w))
+    found.save(path)
+
+
+def _status() -> dict[str, float]:
+    """Resident sizes of this process in GB."""
+    lines = (line.split(":") for line in Path("/proc/self/status").read_text().splitlines())
+    return {name: int(text.split()[0]) * 1024 / 1e9 for name, text in lines if name in ("VmHWM", "RssAnon")}
+
+
+def wide(width: int, p: int, folder: Path) -> dict[str, Any]:
+    """Memory and time of a path, from reading on, of this process."""
+    import kernelweave as kw
+
+    path = folder / f"sums-{p}.npz"
+    kw.rls2_path(kw.BlockStatistics([0, 2]).add(np.eye(3)[:, :2], np.ones(3)), n_alphas=2)
+    before, anonymous = _status(), [0.0]
+
+    def watch() -> None:
+        while True:
+            anonymous[0] = max(anonymous[0], _status()["RssAnon"])
+            time.sleep(0.01)
+
+    threading.Thread(target=watch, daemon=True).start()
+    start = time.process_time()
+    sums = kw.BlockStatistics.load(path, mmap_mode="r")
+    sums.groups = np.arange(0, p + 1, width)
+    found = kw.rls2_path(sums, n_alphas=30, tol=1e-4, fit_intercept=True)
+    peak, square = _status()["VmHWM"], 8 * p * p / 1e9
+    return {
+        "columns": p,
+        "width": width,
+        "alphas": len(found),
+        "cpu_seconds": round(time.process_time() - start, 1),
+        "peak_gb": round(peak, 2),
+        "anonymous_gb": round(anonymous[0], 2),
+        "beyond_imports_over_square": round((peak - before["VmHWM"]) / square, 2),
+        "largest_gap": float(f"{found.rel_gap.max():.1e}"),
+        "blocks_at_the_end": int(np.count_nonzero(found.weights[-1])),
+    }
+
+
 def _block(k: int, size: int) -> Any:
     import dask
 
@@ -389,7 +446,7 @@ def arguments(about: str | None, *more: str) -> argparse.Namespace:
 
 
 def main() -> None:
-    given = arguments(__doc__, "ways", "workers")
+    given = arguments(__doc__, "ways", "workers", "wide")
     n = int(given.names[-1])
     if given.what == "make":
         make(n, given.folder)
@@ -397,9 +454,18 @@ def main() -> None:
     if given.what == "here":
         print(json.dumps(fit(given.names[0], n, given.folder)))
         return
+    if given.what == "wide" and given.out is None:
+        print(json.dumps(wide(int(given.names[0]), n, given.folder)))
+        return
     table = json.loads(given.out.read_text()) if given.out.exists() else {"fits": []}
     if given.what == "ways":
         table["ways"] = ways(n, given.folder)
+    if given.what == "wide":
+        if not (given.folder / f"sums-{n}.npz").exists():
+            write_sums(n, given.folder / f"sums-{n}.npz")
+        command = [sys.executable, __file__, "wide", *given.names, "--folder", str(given.folder)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        table.setdefault("wide", []).append(json.loads(done.stdout))
     if given.what == "workers":
         table["workers"] = workers(n)
     if given.what == "fit":

@@ -6,6 +6,7 @@ Modules: `gram/statistics`, `gram/statistics_files`, `gram/row_checks`, `gram/ch
 
 import os
 import signal
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +17,8 @@ from sklearn.linear_model import Ridge
 
 import kernelweave as kw
 from kernelweave import InputError
+from kernelweave.gram import features, statistics, triangle
+from kernelweave.mkl.features import block_descent, summaries
 from test_features import make
 
 ALPHAS = [30.0, 3.0, 0.1]
@@ -449,17 +452,120 @@ def test_rows_of_a_chunk_are_in_or_not_after_ctrl_c():
     assert_allclose(found.products(centered=True), twice.products(centered=True), rtol=1e-12, atol=1e-12)
 
 
-def test_paths_of_sums_are_the_same_on_products_and_on_rows(rng, monkeypatch):
+@pytest.mark.parametrize("deficient", [False, True])
+@pytest.mark.parametrize("groups", [[0, 5, 6, 14, 24], list(range(25))])
+@pytest.mark.parametrize("shared", [None, True, False])
+def test_paths_of_sums_are_the_same_on_products_and_in_place(rng, monkeypatch, groups, deficient, shared):
     Z = rng.normal(size=(80, 24)) @ rng.normal(size=(24, 24))
+    if deficient:
+        Z[:, 3:7] = Z[:, 20:] @ rng.normal(size=(4, 4))
     y = Z[:, :3].sum(axis=1) + rng.normal(size=80)
-    sums = kw.rows.block_statistics(Z, y, groups=[0, 5, 6, 14, 24])
-    monkeypatch.setattr("kernelweave.mkl.features.block_descent.MANY_ROWS", 1)
+    y = y if shared is None else np.c_[y, Z[:, 9] + rng.normal(size=80)]
+    sums = kw.rows.block_statistics(Z, y, groups=groups)
+    options = {"scale": np.linspace(0.5, 2.0, len(groups) - 1), "shared_weights": shared is not False}
+    monkeypatch.setattr(block_descent, "MANY_ROWS", 1)
     found = []
-    for most, piece in [(24, 2**23), (23, 2**23), (23, 1)]:
-        monkeypatch.setattr("kernelweave.mkl.features.block_descent.MOST_PRODUCTS", most)
-        monkeypatch.setattr("kernelweave.mkl.features.block_descent.PIECE", piece)
-        found.append(kw.rls2_path(sums, n_alphas=6, tol=1e-11))
+    for most, width in [(24, 1024), (23, 1024), (23, 5)]:
+        monkeypatch.setattr(block_descent, "MOST_PRODUCTS", most)
+        monkeypatch.setattr(summaries, "WIDTH", width)
+        found.append(kw.rls2_path(sums, n_alphas=6, tol=1e-11, **options))
     for other in found[1:]:
-        assert_allclose(other.primal, found[0].primal, rtol=1e-10)
-        # at most 6e-11 on six draws
-        assert_allclose(other.feature_coef, found[0].feature_coef, atol=1e-8)
+        assert_allclose(other.primal, found[0].primal, rtol=1e-9)
+        assert (other.gap <= 1e-9 * other.primal).all()
+        assert_allclose(other.feature_coef, found[0].feature_coef, atol=1e-6)
+
+
+def test_a_problem_of_sums_is_the_same_after_its_blocks_were_turned(monkeypatch):
+    Z, groups, y = make(60)
+    problem = kw.Problem(statistics_of(Z, groups, y), C=2.0)
+    stack = problem.form.stack
+    index, R = np.array([5, 2, 9, 0]), np.random.default_rng(0).normal(size=(3, stack.n_samples))
+    before = [stack.columns(index), stack.products(R), stack.combine(index, R[:, :4])]
+    kept = stack.Z.copy()
+    monkeypatch.setattr(block_descent, "MOST_PRODUCTS", 0)
+    one = kw.solve(problem, tol=1e-9)
+    assert not np.allclose(stack.Z, kept)
+    for was, now in zip(
+        before, [stack.columns(index), stack.products(R), stack.combine(index, R[:, :4])], strict=True
+    ):
+        assert_allclose(now, was, atol=1e-12)
+    again = kw.solve(problem, tol=1e-9)  # blocks are not turned twice
+    assert abs(one.primal - again.primal) <= one.gap + again.gap
+    assert one.verify(kw.Problem(statistics_of(Z, groups, y), C=2.0)).gap <= 1e-8 * one.primal
+    assert one.verify(problem).gap <= 1e-8 * one.primal
+
+
+@pytest.mark.parametrize("deficient", [False, True])
+@pytest.mark.parametrize("width", [25, 5])
+def test_a_path_of_sums_in_a_file_holds_one_matrix(tmp_path, monkeypatch, width, deficient):
+    """Its factor, with all blocks at work; 4 bytes for each pair of columns stay in the file."""
+    p = 600
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(400 if deficient else 900, p))
+    groups = np.arange(0, p + 1, width)
+    statistics_of(Z, groups, Z @ rng.normal(size=p) + rng.normal(size=len(Z)), step=300).save(
+        tmp_path / "a.npz"
+    )
+    for module, name, value in [
+        (block_descent, "MOST_PRODUCTS", 0),
+        (block_descent, "LARGEST_SYSTEM", 20),
+        (summaries, "WIDTH", 30),
+        (triangle, "WIDTH", 30),
+        (statistics, "PIECE", 30 * p),
+        (features, "PIECE", 30 * p),
+    ]:
+        monkeypatch.setattr(module, name, value)
+    kw.rls2_path(statistics_of(Z[:30, :10], [0, 5, 10], Z[:30, 0]), n_alphas=2)  # imports
+    tracemalloc.start()
+    sums = kw.BlockStatistics.load(tmp_path / "a.npz", mmap_mode="r")
+    path = kw.rls2_path(sums, alphas=[1000.0, 30.0, 1.0, 0.1], tol=1e-2)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert path.rel_gap.max() <= 1e-2
+    assert np.count_nonzero(path.weights[-1]) >= 0.9 * (len(groups) - 1)
+    # a copy of the factor, or all sums, would be more
+    assert peak <= 1.45 * 8 * p * p, f"{peak / (8 * p * p):.2f}"
+
+
+def test_a_warning_says_what_a_factor_takes(monkeypatch):
+    Z, groups, y = make(30)
+    sums = statistics_of(Z, groups, y)
+    monkeypatch.setattr(summaries, "machine_memory", lambda: 1000.0)
+    with pytest.warns(kw.KernelWarning, match="A factor of 17 columns takes"):
+        kw.rls2_path(sums, n_alphas=2)
+
+
+def test_sums_can_stay_in_their_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(triangle, "WIDTH", 5)
+    Z, groups, y = make(60)
+    folds = kw.rows.block_statistics(Z, y, groups=groups, folds=3)
+    folds.save(tmp_path / "folds.npz")
+    mapped = kw.rows.FoldStatistics.load(tmp_path / "folds.npz", mmap_mode="r")
+    assert [part._scatter.nbytes for part in mapped.parts] == [0, 0, 0]
+    wanted, found = (kw.rows.rls2_path_cv(one, n_alphas=4, tol=1e-9) for one in (folds, mapped))
+    assert_allclose(found.mse, wanted.mse, rtol=1e-12)
+    assert [part._scatter.nbytes for part in mapped.parts] == [0, 0, 0]
+    assert (mapped.parts[1].ZtZ == folds.parts[1].ZtZ).all()
+    mapped.save(tmp_path / "again.npz")
+    again = kw.rows.FoldStatistics.load(tmp_path / "again.npz")
+    # what is added is added in memory
+    mapped.parts[0].add(Z, y)
+    assert mapped.parts[0]._scatter.nbytes > 0
+    assert_allclose(mapped.parts[0].ZtZ, (again.parts[0] + folds.total).ZtZ, rtol=1e-12)
+    folds.save(tmp_path / "folds.npz")
+    with pytest.raises(InputError, match="was changed or removed"):
+        kw.rls2_path(mapped.parts[1], n_alphas=2)
+    (tmp_path / "folds.npz").unlink()
+    with pytest.raises(InputError, match="was changed or removed"):
+        kw.rls2_path(mapped.parts[1], n_alphas=2)
+    state = folds.parts[0].state() | {
+        "format": "kernelweave statistics",
+        "version": 1,
+        "kind": "statistics of blocks",
+    }
+    np.savez_compressed(tmp_path / "small.npz", **state)
+    assert (kw.BlockStatistics.load(tmp_path / "small.npz").ZtZ == folds.parts[0].ZtZ).all()
+    with pytest.raises(InputError, match="is compressed"):
+        kw.BlockStatistics.load(tmp_path / "small.npz", mmap_mode="r")
+    with pytest.raises(InputError, match="`mmap_mode` must be"):
+        kw.BlockStatistics.load(tmp_path / "again.npz", mmap_mode="w+")

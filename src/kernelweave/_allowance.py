@@ -1,4 +1,4 @@
-"""Limits of seconds and of work, for everything that is solved inside of a block.
+"""Limits of seconds and of work, for everything that is solved inside of a block, and the memory of the machine.
 
 Solvers ask `used_up` after every iteration, however deep they are nested, and end with what they have.
 """
@@ -6,6 +6,7 @@ Solvers ask `used_up` after every iteration, however deep they are nested, and e
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -61,3 +62,11 @@ def used_up() -> Literal["seconds", "work"] | None:
     if now.end < math.inf and time.monotonic() > now.end:
         return "seconds"
     return "work" if now.work < 0.0 else None
+
+
+def machine_memory() -> float | None:
+    """Bytes of physical memory; None where the system does not say."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):
+        return None

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-
+from kernelweave._allowance import machine_memory
 from kernelweave._checks import InputError
 from kernelweave._parameters import Number, Unfit, shown
 
@@ -16,10 +15,8 @@ UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 def memory_budget(max_memory: float | str | None) -> float:
     """Memory limit of a training stack in bytes: a number, a text such as ``"2GB"``, or ``"auto"``."""
     if max_memory is None or (isinstance(max_memory, str) and max_memory == "auto"):
-        try:
-            return MEMORY_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        except (ValueError, OSError, AttributeError):
-            return 2.0 * 2**30
+        there = machine_memory()
+        return 2.0 * 2**30 if there is None else MEMORY_SHARE * there
     rule = Number(above=0, infinite=True)
     try:
         if not isinstance(max_memory, str):

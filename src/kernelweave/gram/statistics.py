@@ -31,7 +31,7 @@ from kernelweave._types import Array, Device, Index, Labels, Tree, Values
 from kernelweave.gram.base import pieces
 from kernelweave.gram.features import as_groups
 from kernelweave.gram.row_checks import check_rows, check_texts, stays_sparse
-from kernelweave.gram.statistics_files import AddedRows, taken_of, unreadable
+from kernelweave.gram.statistics_files import AddedRows, InFile, taken_of, unreadable
 from kernelweave.gram.triangle import Triangle
 
 #: Numbers that are converted at a time.
@@ -648,13 +648,14 @@ class BlockStatistics(AddedRows):
         try:
             n_features, n_outputs, n_rows, single = map(int, arrays["counts"])
             groups, size = arrays["groups"], (n_features + n_outputs if n_outputs else 0)
-            means, packed, reach = (
-                np.asarray(arrays[name], dtype=np.float64) for name in ("means", "products", "reach")
-            )
+            means, reach = (np.asarray(arrays[name], dtype=np.float64) for name in ("means", "reach"))
+            packed = arrays["products"]
+            packed = packed if isinstance(packed, InFile) else np.asarray(packed, dtype=np.float64)
             fits = means.shape == (2, size) and packed.shape == (size * (size + 1) // 2,)
             fits = fits and reach.shape == (2, size) and n_rows >= 0
             weight_sum = float(arrays["weight_sum"])
-            fits = fits and all(np.isfinite(part).all() for part in (means, packed, reach))
+            fits = fits and all(np.isfinite(part).all() for part in (means, reach))
+            fits = fits and all(np.isfinite(packed[part]).all() for part in pieces(packed.shape[0], PIECE))
             if not fits or not 0 <= weight_sum < np.inf or (n_rows > 0) != (weight_sum > 0):
                 raise ValueError("its numbers do not fit together")
             texts = [[str(text) for text in arrays[name]] or None for name in ("names", "columns")]
@@ -672,3 +673,7 @@ class BlockStatistics(AddedRows):
             out._means, out._rests, out._reach = *means.copy(), reach
         out.weight_sum, out.n_rows = weight_sum, n_rows
         return out
+
+    def hold(self) -> None:
+        """Read products of columns that stay in a file, and hold them in memory."""
+        self._scatter.hold()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import struct
 import zipfile
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, BinaryIO, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,53 @@ from kernelweave._types import Labels, Tree
 #: First entry of every file, and the version of what follows.
 FORMAT = "kernelweave statistics"
 VERSION = 1
+#: Bytes that are checked at a time.
+PIECE = 2**24
+
+
+@dataclass(frozen=True)
+class InFile:
+    """Numbers that stay in a file: slices are memory maps, which end with what was read through them.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    offset, count : int
+        The byte where they begin, and how many there are.
+    stamp : tuple of int
+        Number, bytes and time of the file, for whether it is still the same.
+    """
+
+    path: Path
+    offset: int
+    count: int
+    stamp: tuple[int, int, int]
+
+    def __getitem__(self, part: slice) -> NDArray[np.float64]:
+        try:
+            same = _stamp_of(self.path) == self.stamp
+        except OSError:
+            same = False
+        if not same:
+            raise InputError(
+                f"{self.path} was changed or removed after its statistics were loaded. Load them again, or without "
+                "`mmap_mode`."
+            )
+        first, last, _ = part.indices(self.count)
+        if last <= first:
+            return np.empty(0)
+        return np.memmap(self.path, np.float64, "r", self.offset + 8 * first, (last - first,))
+
+    @property
+    def shape(self) -> tuple[int]:
+        """Number of numbers."""
+        return (self.count,)
+
+
+def _stamp_of(path: Path) -> tuple[int, int, int]:
+    found = path.stat()
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 class AddedRows(InheritedTexts, ABC):
@@ -94,21 +143,34 @@ class AddedRows(InheritedTexts, ABC):
         """
         write_arrays(path, self.KIND, self.state())
 
+    @abstractmethod
+    def hold(self) -> None:
+        """Read products of columns that stay in a file, and hold them in memory."""
+
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
+    def load(cls, path: str | os.PathLike[str], *, mmap_mode: str | None = None) -> Self:
         """Read what `save` wrote.
 
         Parameters
         ----------
         path : str or path
             The file.
+        mmap_mode : {"r"}, optional
+            With "r", as in NumPy, products of columns stay in the file, which must stay as it is, and are read some
+            columns at a time. Default: they are held in memory.
 
         Raises
         ------
         InputError
-            No such file, a damaged one, one of something else, a later version of the format.
+            No such file, a damaged one, one of something else, a later version of the format; with `mmap_mode` a
+            compressed one.
         """
-        return cls.of_state(read_arrays(path, cls.KIND), path)
+        if mmap_mode not in (None, "r"):
+            raise InputError(f'`mmap_mode` must be None or "r", got {mmap_mode!r}.')
+        out = cls.of_state(read_arrays(path, cls.KIND, mapped=mmap_mode is not None), path)
+        if mmap_mode is None:
+            out.hold()
+        return out
 
     @classmethod
     def from_files(cls, folder: str | os.PathLike[str], pattern: str = "*.npz") -> Self:
@@ -121,7 +183,10 @@ class AddedRows(InheritedTexts, ABC):
         pattern : str, default="*.npz"
             Which of its files are read; * and ? match any text.
         """
-        return cls.merged(cls.load(path) for path in files_in(folder, pattern))
+        # the first becomes the sum
+        return cls.merged(
+            cls.load(path, mmap_mode="r" if k else None) for k, path in enumerate(files_in(folder, pattern))
+        )
 
     @classmethod
     def merged(cls, parts: Iterable[Self]) -> Self:
@@ -173,15 +238,18 @@ def kind_of(path: str | os.PathLike[str]) -> str:
     return ""
 
 
-def read_arrays(path: str | os.PathLike[str], kind: str) -> dict[str, NDArray[Any]]:
-    """The arrays of a file of statistics of one kind; damaged and other files are an `InputError`."""
+def read_arrays(path: str | os.PathLike[str], kind: str, *, mapped: bool = False) -> dict[str, Any]:
+    """The arrays of a file of statistics of one kind; damaged and other files are an `InputError`.
+
+    Products of columns stay in the file where they are not compressed; `mapped` refuses those that are.
+    """
     source = Path(path)
     if not source.is_file():
         raise InputError(f"There is no file of statistics {source}.")
     try:
         # opened here, because NumPy leaves damaged archives open
         with open(source, "rb") as opened, np.load(opened, allow_pickle=False) as file:
-            found = {name: file[name] for name in file.files}
+            found = {name: _array_of(file, name, source, opened) for name in file.files}
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
         raise InputError(
             f"{source} cannot be read as statistics: {str(error).splitlines()[0].rstrip('.')}. Write it again, or "
@@ -199,7 +267,34 @@ def read_arrays(path: str | os.PathLike[str], kind: str) -> dict[str, NDArray[An
             f"{source} holds {found['kind']}, not {kind}. Read it with "
             f"kw.{_CLASSES.get(str(found['kind']), '...')}.load."
         )
+    if mapped and any(_are_products(name) and not isinstance(found[name], InFile) for name in found):
+        raise InputError(f"{source} is compressed, so that it cannot be mapped. Load it without `mmap_mode`.")
     return found
+
+
+def _are_products(name: str) -> bool:
+    """Whether an entry has the products of columns, of all rows or of a fold."""
+    return name.rpartition(".")[2] == "products"
+
+
+def _array_of(file: Any, name: str, path: Path, opened: BinaryIO) -> Any:
+    """An array of an archive; products of columns as their place in the file, once their check sum was compared."""
+    if not _are_products(name):
+        return file[name]
+    member = file.zip.getinfo(f"{name}.npy")
+    if member.compress_type != zipfile.ZIP_STORED:
+        return file[name]
+    with file.zip.open(member) as numbers:
+        while numbers.read(PIECE):
+            pass
+    # the local header has lengths of a name and of what follows it, then come the header of NumPy and the numbers
+    opened.seek(member.header_offset + 26)
+    opened.seek(member.header_offset + 30 + sum(struct.unpack("<HH", opened.read(4))))
+    np.lib.format.read_magic(opened)
+    shape, _, kind = np.lib.format.read_array_header_1_0(opened)
+    if len(shape) != 1 or kind != np.float64:
+        return file[name]
+    return InFile(path.resolve(), opened.tell(), shape[0], _stamp_of(path))
 
 
 #: Classes that read a kind of file.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.linalg import blas
@@ -28,10 +28,14 @@ class Triangle:
     ----------
     tops, tails : lists of arrays
         For each block of columns the square on the diagonal, of which the lower triangle counts, and what is below.
+    source : array or InFile, or None
+        The rows of the lower triangle, one after another, which the blocks are read from each time while this is not
+        None. They are held from the first change on.
     """
 
     def __init__(self, size: int, width: int | None = None) -> None:
         self.size, self.width = size, width or WIDTH
+        self.source: Any = None
         self.tops, self.tails = [], []
         for own in self._blocks():
             count = own.stop - own.start
@@ -42,8 +46,35 @@ class Triangle:
         for first in range(0, self.size, self.width):
             yield slice(first, min(first + self.width, self.size))
 
+    def _parts(self) -> Iterator[tuple[slice, Array, Array]]:
+        """The blocks, not to be changed; of a file one at a time."""
+        for k, own in enumerate(self._blocks()):
+            yield (own, self.tops[k], self.tails[k]) if self.source is None else (own, *self._read(own))
+
+    def _read(self, own: slice) -> tuple[Array, Array]:
+        """A block of the source."""
+        count, start = own.stop - own.start, own.start * (own.start + 1) // 2
+        top = np.zeros((count, count), order="F")
+        below = np.empty((self.size - own.stop, count), order="F")
+        rows = self.source[start:]
+        for row in range(own.start, self.size):
+            place = row * (row + 1) // 2 + own.start - start
+            if row < own.stop:
+                top[row - own.start, : row - own.start + 1] = rows[place : place + row - own.start + 1]
+            else:
+                below[row - own.stop] = rows[place : place + count]
+        return top, below
+
+    def hold(self) -> None:
+        """Read the blocks of the source, and hold them."""
+        if self.source is not None:
+            parts = [(top, below) for _, top, below in self._parts()]
+            self.tops, self.tails = [top for top, _ in parts], [below for _, below in parts]
+            self.source = None
+
     def _writable(self) -> Iterator[tuple[slice, Array, Array]]:
         """The blocks, to be changed in place; a copy of those that came from the memory of another process."""
+        self.hold()
         for k, own in enumerate(self._blocks()):
             for parts in (self.tops, self.tails):
                 if not parts[k].flags.writeable:
@@ -79,16 +110,20 @@ class Triangle:
     def add(self, other: Triangle) -> None:
         """Add another one."""
         self._check(other)
-        for (_, top, below), *theirs in zip(self._writable(), other.tops, other.tails, strict=True):
-            top += theirs[0]
-            below += theirs[1]
+        for (_, top, below), (_, their_top, their_below) in zip(
+            self._writable(), other._parts(), strict=True
+        ):
+            top += their_top
+            below += their_below
 
     def subtract(self, other: Triangle) -> None:
         """Subtract another one."""
         self._check(other)
-        for (_, top, below), *theirs in zip(self._writable(), other.tops, other.tails, strict=True):
-            top -= theirs[0]
-            below -= theirs[1]
+        for (_, top, below), (_, their_top, their_below) in zip(
+            self._writable(), other._parts(), strict=True
+        ):
+            top -= their_top
+            below -= their_below
 
     def _check(self, other: Triangle) -> None:
         assert (self.size, self.width) == (other.size, other.width)
@@ -96,13 +131,16 @@ class Triangle:
     def copy(self) -> Self:
         """Another one with the same numbers."""
         out = type(self).__new__(type(self))
-        out.size, out.width = self.size, self.width
+        out.size, out.width, out.source = self.size, self.width, self.source
         out.tops = [part.copy(order="F") for part in self.tops]
         out.tails = [part.copy(order="F") for part in self.tails]
         return out
 
     def diagonal(self) -> Array:
         """The diagonal, shape (size,)."""
+        if self.source is not None:
+            rows = np.arange(self.size)
+            return np.array(self.source[:][rows * (rows + 3) // 2])
         return np.concatenate([np.diag(top) for top in self.tops]) if self.tops else np.empty(0)
 
     def raise_diagonal(self, least: float) -> None:
@@ -113,7 +151,7 @@ class Triangle:
     def upper(self) -> Array:
         """The upper triangle as a matrix (size, size), in the order of Fortran; zeros below the diagonal."""
         out = np.zeros((self.size, self.size), order="F")
-        for own, top, below in zip(self._blocks(), self.tops, self.tails, strict=True):
+        for own, top, below in self._parts():
             out[own, own] = np.tril(top).T
             out[own, own.stop :] = below.T
         return out
@@ -121,7 +159,7 @@ class Triangle:
     def square(self) -> Array:
         """The whole matrix (size, size)."""
         out = self.upper()
-        for own, top, below in zip(self._blocks(), self.tops, self.tails, strict=True):
+        for own, top, below in self._parts():
             out[own, own] += np.tril(top, -1)
             out[own.stop :, own] = below
         return out
@@ -129,31 +167,27 @@ class Triangle:
     def times(self, V: Array) -> Array:
         """Products with some vectors (size, n_vectors)."""
         out = np.zeros(V.shape)
-        for own, top, below in zip(self._blocks(), self.tops, self.tails, strict=True):
+        for own, top, below in self._parts():
             out[own] += np.tril(top) @ V[own] + np.tril(top, -1).T @ V[own] + below.T @ V[own.stop :]
             out[own.stop :] += below @ V[own]
         return out
 
     def packed(self) -> Array:
         """The rows of the lower triangle, one after another."""
+        if self.source is not None:
+            return np.array(self.source[:])
         out = np.empty(self.size * (self.size + 1) // 2)
-        for part, place in self._rows():
-            out[place : place + len(part)] = part
+        for own, top, below in self._parts():
+            for row in range(own.start, self.size):
+                first = row - own.start
+                part = top[first, : first + 1] if row < own.stop else below[row - own.stop]
+                place = row * (row + 1) // 2 + own.start
+                out[place : place + len(part)] = part
         return out
 
     @classmethod
-    def of_packed(cls, packed: Array, size: int) -> Self:
-        """The reverse of `packed`."""
-        out = cls(size)
-        for part, place in out._rows():
-            part[:] = packed[place : place + len(part)]
+    def of_packed(cls, packed: Any, size: int) -> Self:
+        """The reverse of `packed`, which is read where it is until `hold` or the first change."""
+        out = cls(0)
+        out.size, out.source = size, packed
         return out
-
-    def _rows(self) -> Iterator[tuple[Array, int]]:
-        """Parts of rows of the lower triangle, and their places when it is packed."""
-        for own, top, below in zip(self._blocks(), self.tops, self.tails, strict=True):
-            for row in range(own.start, self.size):
-                part = (
-                    top[row - own.start, : row - own.start + 1] if row < own.stop else below[row - own.stop]
-                )
-                yield part, row * (row + 1) // 2 + own.start

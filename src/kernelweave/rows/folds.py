@@ -232,6 +232,11 @@ class FoldStatistics(AddedRows):
 
     # ---- files ------------------------------------------------------------------------------------
 
+    def hold(self) -> None:
+        """Read products of columns that stay in a file, and hold them in memory."""
+        for part in self.parts:
+            part.hold()
+
     def state(self) -> Tree:
         """All numbers as plain arrays."""
         folds = np.array([self.n_folds, UNITS.index(self.by), self.seed], dtype=np.int64)

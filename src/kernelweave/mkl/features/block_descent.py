@@ -261,6 +261,52 @@ class WorkingBlocks:
         self.refresh()
 
 
+class BlocksInPlace(WorkingBlocks):
+    """Working blocks of rows that stand for others: they descend where the rows lie, and nothing is copied.
+
+    All blocks have their place from the beginning; those of the working set are turned, and only these descend.
+
+    Attributes
+    ----------
+    chosen : array of int
+        The working set.
+    """
+
+    def __init__(self, problem: FeatureProblem) -> None:
+        super().__init__(problem, False)
+        stack = self.problem.stack
+        self.kernels, self.offsets, self.rows = np.arange(problem.n_kernels), stack.groups, stack.rows
+        self.chosen = np.empty(0, dtype=np.int64)
+        self.turns = [None] * problem.n_kernels
+        self.turned = bool((stack.widths > 1).any())
+        self.h, self.W = np.zeros(stack.n_features), np.zeros((problem.n_outputs, stack.n_features))
+        self.norms = np.zeros(problem.n_kernels)
+
+    def add(self, kernels: Index) -> int:
+        """Add blocks that are not in the set yet; returns their number."""
+        fresh = np.unique(kernels[self.place[kernels] < 0])
+        stack, factors = self.problem.stack, self.problem.kernel_factors
+        for m in map(int, fresh):
+            self.h[self.offsets[m] : self.offsets[m + 1]] = stack.turn(m, float(factors[m]))
+            self.turns[m] = stack.turns.get(m)
+        self.place[fresh] = fresh
+        self.chosen = np.union1d(self.chosen, fresh)
+        return len(fresh)
+
+    def gradient(self) -> Array:
+        """``Z'R`` for the blocks of the working set, and zero for others."""
+        G = self.R @ self.rows.T
+        G[:, np.repeat(self.place < 0, np.diff(self.offsets))] = 0.0
+        return G
+
+    def descend(self, a: float, aim: float, most: int) -> tuple[int, float]:
+        """Sweeps until the gap is at most `aim` as a share of the objective; returns their number and that share."""
+        blocks = (self.offsets, self.chosen, self.h)
+        return core.blocks_on_rows(
+            self.rows, *blocks, self.problem.Y, self.W, self.norms, self.R, a, aim, most
+        )
+
+
 def _turn_rows(A: Array, offsets: Index, turns: Sequence[Array | None]) -> None:
     """Turn blocks of rows of an array in place."""
     for first, turn in zip(offsets, turns, strict=False):
@@ -388,13 +434,17 @@ class FeatureDescent:
 
     def _start(self) -> WorkingBlocks:
         n = self.problem.Y.shape[1]
+        narrow = int(self.problem.stack.widths.max()) <= n
         # rows that stand for others are hardly more than the columns: products take as much memory again, and
         # sweeps are about a third faster on them
         large = self.problem.summary is not None and self.problem.stack.n_features > MOST_PRODUCTS
+        if large and narrow:
+            return BlocksInPlace(self.problem)
         many = n >= MANY_ROWS or (n >= ROWS_OF_FEW and self.problem.stack.n_features < n)
-        on_products = many and not large and int(self.problem.stack.widths.max()) <= n
-        least = SINGLE if on_products else SINGLE_ROWS
-        return WorkingBlocks(self.problem, on_products, single=self.tol >= least)
+        on_products = many and not large and narrow
+        return WorkingBlocks(
+            self.problem, on_products, single=self.tol >= (SINGLE if on_products else SINGLE_ROWS)
+        )
 
     def prepare(self, alphas: Sequence[float]) -> None:
         """Learn which alphas are to come, before blocks are taken."""
@@ -557,7 +607,7 @@ class FeatureDescent:
         trace: list[tuple[float, float, int]] = []
         theta: Array | None = None
         stalled = False
-        budget = POLISH_AFTER + 0.75 * min(work.R.shape[1], work.n_columns)
+        budget = POLISH_AFTER + 0.75 * min(work.R.shape[1], self._size(np.flatnonzero(work.place >= 0)))
         if self.least:
             # the measure of a sweep is from before it, and may be zero too early
             n_iter, _ = work.descend(a, -1.0, min(self.least, self.max_iter))

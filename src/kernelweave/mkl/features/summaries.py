@@ -23,12 +23,103 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
-from kernelweave._checks import InputError
-from kernelweave._types import Array
+from kernelweave._allowance import machine_memory
+from kernelweave._checks import InputError, warn_user
+from kernelweave._errors import KernelWarning
+from kernelweave._types import Array, Index
+from kernelweave.gram.base import pieces
 from kernelweave.gram.features import FeatureStack
 from kernelweave.gram.statistics import BlockStatistics
 from kernelweave.machines.rounding import EPS
 from kernelweave.mkl.ridge_problem import SAFETY
+
+#: Rows of the factor that are worked on at a time.
+WIDTH = 1024
+
+
+class RowsInstead(FeatureStack):
+    """Rows of features that stand for others. They are the solver's, which turns blocks where they lie.
+
+    Columns, products and combinations are those of the features as they were: they are turned on their way, so that a
+    problem and its certificates are the same before and after.
+
+    Parameters
+    ----------
+    Z : array of shape (n_samples, n_features)
+        In the order of Fortran. It is changed.
+    groups : array of int, shape (n_kernels + 1,)
+
+    Attributes
+    ----------
+    turns : dict of int to array of shape (width, width)
+        Of the blocks that were turned: what coefficients of the turned columns are multiplied by.
+    """
+
+    def __init__(self, Z: Array, groups: Index) -> None:
+        super().__init__(Z, groups)  # which takes the squared norms of the columns as they are
+        self.turns: dict[int, Array] = {}
+        self._factors = np.ones(self.n_features)
+
+    @property
+    def rows(self) -> Array:
+        """The columns as they lie in memory, as rows."""
+        return np.asarray(self.Z.T)
+
+    def turn(self, kernel: int, factor: float) -> Array:
+        """Multiply a block by a factor, and make its columns orthogonal; returns their squared norms.
+
+        Parameters
+        ----------
+        kernel : int
+            Position of the block.
+        factor : float
+            What the columns as they were are multiplied by.
+        """
+        own = slice(int(self.groups[kernel]), int(self.groups[kernel + 1]))
+        rows = self.rows[own]
+        if len(rows) > 1 and kernel not in self.turns:
+            turn = self.turns[kernel] = np.linalg.eigh(rows @ rows.T)[1]
+            for part in pieces(self.n_samples, WIDTH):
+                rows[:, part] = turn.T @ rows[:, part]
+        rows *= factor / self._factors[own.start]
+        self._factors[own] = factor
+        return np.einsum("ij,ij->i", rows, rows)
+
+    def products(self, R: Array) -> Array:
+        """``R Z``, shape (n_vectors, n_features)."""
+        out = super().products(R) / self._factors
+        for kernel, turn in self.turns.items():
+            own = slice(int(self.groups[kernel]), int(self.groups[kernel + 1]))
+            out[:, own] = out[:, own] @ turn.T
+        return out
+
+    def combine(self, index: Index, coef: Array) -> Array:
+        """``coef Z[:, index]'``, shape (n_vectors, n_samples)."""
+        W = np.zeros((len(coef), self.n_features))
+        W[:, index] = coef
+        for kernel in self._blocks_of(index):
+            if kernel in self.turns:
+                own = slice(int(self.groups[kernel]), int(self.groups[kernel + 1]))
+                W[:, own] = W[:, own] @ self.turns[kernel]
+        used = np.flatnonzero(W.any(axis=0))
+        return super().combine(used, W[:, used] / self._factors[used])
+
+    def columns(self, index: Index) -> Array:
+        """Some columns as rows, shape (len(index), n_samples)."""
+        kernels = self._blocks_of(index)
+        owned = self.owned(kernels)
+        out = super().columns(owned)
+        out /= self._factors[owned][:, None]
+        first = 0
+        for kernel in kernels:
+            last = first + int(self.widths[kernel])
+            if kernel in self.turns:
+                out[first:last] = self.turns[kernel] @ out[first:last]
+            first = last
+        return out if np.array_equal(owned, index) else out[np.searchsorted(owned, index)]
+
+    def _blocks_of(self, index: Index) -> Index:
+        return np.unique(np.searchsorted(self.groups, index, side="right") - 1)
 
 
 @dataclass(frozen=True)
@@ -57,11 +148,18 @@ class Summary:
     constants: Array
 
 
-def summarised(statistics: BlockStatistics, *, centered: bool) -> tuple[FeatureStack, Array, Summary]:
+def summarised(statistics: BlockStatistics, *, centered: bool) -> tuple[RowsInstead, Array, Summary]:
     """Rows of features and of targets that stand for those of statistics, about their means or about zero."""
     if not statistics.n_rows or statistics.groups is None:
         raise InputError("`gram` must be statistics of at least one row, got none. Add rows first.")
     p, T = statistics.n_features, statistics.n_outputs
+    needed, there = 8.0 * (p + T) ** 2, machine_memory()
+    if there is not None and needed > there:
+        warn_user(
+            f"A factor of {p + T:,} columns takes {needed / 2**30:.1f} GB, more than the {there / 2**30:.1f} GB of "
+            "this machine. Take fewer columns.",
+            KernelWarning,
+        )
     lengths = np.sqrt(statistics.reach(centered=centered))
     lengths[lengths == 0] = 1.0
 
@@ -91,7 +189,7 @@ def summarised(statistics: BlockStatistics, *, centered: bool) -> tuple[FeatureS
         stretch=stretch,
         constants=0.5 * np.minimum(left, 0.0) * np.square(lengths[p:]),
     )
-    return FeatureStack(Z, statistics.groups), targets, summary
+    return RowsInstead(Z, statistics.groups), targets, summary
 
 
 def _factor(products: Callable[[], Array], p: int) -> tuple[Array, Array, float]:
@@ -131,12 +229,42 @@ def _factor(products: Callable[[], Array], p: int) -> tuple[Array, Array, float]
     A[:, p:] = 0.0
     A, pivots, rank, _ = lapack.dpstrf(A, lower=0, tol=floor, overwrite_a=1)
     rank, order = int(rank), np.asarray(pivots) - 1
-    Z = np.zeros((rank + T, p + T), order="F")
-    Z[:rank, order] = np.triu(A[:rank])
-    Z = Z[:, :p]
-    lead = np.triu(A[:rank, :rank])
-    del A
-    inner = solve_triangular(lead, P[order[:rank]], trans=1) if rank else np.zeros((0, T))
+    inner = np.zeros((rank, T))
+    for part in pieces(rank, WIDTH):
+        known = P[order[part]] - A[: part.start, part].T @ inner[: part.start]
+        inner[part] = solve_triangular(A[part, part], known, trans=1)
+    Z = _in_order(A, rank, order, rank + T)[:, :p]
     # what was left out of G, and products of these columns with the targets that the factor does not have
     lost = np.abs(P - Z[:rank].T @ inner).max(initial=0.0)
     return Z, inner, floor + 2.0 * float(lost)
+
+
+def _in_order(A: Array, rank: int, order: Index, n_rows: int) -> Array:
+    """The factor of `rank` rows with its columns in their own order, shape (n_rows, n_columns), in the memory of A.
+
+    Parameters
+    ----------
+    A : array of shape (n_columns, n_columns)
+        In the order of Fortran, the factor above its diagonal. It is overwritten.
+    rank : int
+    order : array of int, shape (n_columns,)
+        Which column each one is.
+    n_rows : int
+        At least `rank`; the others are zero.
+    """
+    size = len(A)
+    for k in range(size):
+        A[min(k + 1, rank) :, k] = 0.0
+    moved = np.zeros(size, dtype=bool)
+    for first in range(size):
+        # along a cycle of the permutation
+        k, held = first, A[:n_rows, first].copy()
+        while not moved[k]:
+            moved[k], to = True, int(order[k])
+            following = A[:n_rows, to].copy()
+            A[:n_rows, to] = held
+            k, held = to, following
+    flat = A.T.reshape(-1)
+    for k in range(size):
+        flat[k * n_rows : (k + 1) * n_rows] = flat[k * size : k * size + n_rows]
+    return flat[: n_rows * size].reshape(size, n_rows).T
