@@ -280,3 +280,7 @@ def test_of_many_rows_the_intercept_is_the_middle_of_a_flat_piece(rng):
     order = rng.permutation(len(y))
     found = Loss.intercept(Quantile(0.3), y[order], costs, product)
     assert found == pytest.approx(0.5 * (y[2_999] + y[3_000]), rel=1e-12)
+    # a slope that is small, but not by rounding, leads to one end
+    costs[:3_000] += 1e-10
+    found = Loss.intercept(Quantile(0.3), y[order], costs[order], product)
+    assert found == pytest.approx(y[2_999], rel=1e-12)
