@@ -75,6 +75,17 @@ def test_the_dual_term_is_that_of_the_conjugate(name, rng):
             assert own == pytest.approx(2.5 * conjugate(loss, target, float(b[0]) / 2.5), abs=1e-7)
 
 
+@EVERY
+def test_conjugates_are_continuous_up_to_their_bounds_and_infinite_beyond(name):
+    loss, one = as_loss(name), np.ones(1)
+    y = np.array([1.0])
+    for end in loss.bounds(y, one):
+        if 0.0 < abs(end[0]) < UNBOUNDED:
+            at, inside = (float(loss.conjugate(y, share * end)[0]) for share in (1.0, 1.0 - 1e-9))
+            assert at == pytest.approx(inside, abs=1e-6)
+            assert loss.conjugate(y, 1.001 * end)[0] == np.inf
+
+
 def assert_sums(machine, K, b):
     """The gap is primal less dual; the sum of b is zero but for rounding: measured 1e-14."""
     for intercept in (None, 0.3):
