@@ -17,6 +17,7 @@ import pytest
 from kernelweave import InputError, datasets
 from kernelweave.datasets import finding, fourteen_cancers, info
 from kernelweave.datasets.encoding import encode
+from kernelweave.datasets.faults import find_fault
 from kernelweave.datasets.reading import (
     Layout,
     RawTable,
@@ -535,3 +536,11 @@ def test_fourteen_cancers_that_do_not_fit(cancers, file, change, message):
         np.savetxt(path, change(np.loadtxt(path, ndmin=2)), fmt="%g")
     with pytest.raises(InputError, match=message):
         datasets.load("14cancer")
+
+
+def test_one_column_with_its_digits_is_no_rounded_copy():
+    """The last feature counts as the others do; the target does not."""
+    columns = ("A1", "A2", "target")
+    assert "rounded" in find_fault("sonar", RawTable(columns, [["0.123", "1.200000", "0.1234"]]))
+    for row in (["0.1234", "0.5", "1"], ["0.5", "0.1234", "1"]):
+        assert find_fault("sonar", RawTable(columns, [["0.5", "0.5", "1"], row])) == ""

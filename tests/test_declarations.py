@@ -21,7 +21,7 @@ import kernelweave as kw
 from kernelweave._declarations import USUAL, declared
 from kernelweave._docstrings import read_docstring
 from kernelweave._forms import shown
-from kernelweave._parameters import Choice, Flag, Number, OneOf, Shown, Text, Whole, said
+from kernelweave._parameters import Choice, Flag, Number, OneOf, Shown, Text, Unfit, Whole, said
 from kernelweave.learners import LEARNERS, Uniform
 from kernelweave.learners.solving import CostLearner, MarginLearner
 from kernelweave.machines.losses import EpsilonInsensitive, Hinge, Squared, SquaredHinge
@@ -213,8 +213,6 @@ def test_texts_are_read_as_people_write_them(rule, text, value):
 
 @pytest.mark.parametrize(("rule", "text"), [(Number(least=0), "many"), (Whole(1), "1.5"), (Flag(), "1")])
 def test_other_texts_are_refused(rule, text):
-    from kernelweave._parameters import Unfit
-
     with pytest.raises(Unfit):
         rule.parse(text)
 
@@ -535,3 +533,13 @@ def test_texts_of_values_have_at_most_sixty_characters():
         assert len(shown(longer)) == 60
         assert shown(longer).endswith("...")
         assert repr(longer).startswith(shown(longer)[:-3])
+
+
+def test_numbers_end_where_products_would_overflow_or_underflow():
+    rule = Number()
+    for value in (1e100, 1e-100, -1e-100, 0.0):
+        assert rule.read(value) == value
+    for value, text in ((1.1e100, "above 1e\\+100 overflow"), (0.9e-100, "below 1e-100 underflow")):
+        for sign in (1.0, -1.0):
+            with pytest.raises(Unfit, match=text):
+                rule.read(sign * value)

@@ -7,6 +7,7 @@ Modules: `estimators`, `estimators/classifier`, `estimators/regressor`, `estimat
 import inspect
 import pickle
 import re
+import warnings
 from functools import partial
 
 import numpy as np
@@ -835,3 +836,13 @@ def test_scores_of_folds_are_those_of_scikit_learn(weighted, rng):
         check_score("roc_auc", classes[codes], classes)
     with pytest.raises(kw.InputError, match=r"a score of numbers, got 'f1': .*Known: .*'r2'"):
         check_score("f1", numbers, None)
+
+
+@pytest.mark.parametrize(("scoring", "warns"), [("roc_auc", True), ("accuracy", True), ("f1", False)])
+def test_a_score_beside_a_given_c_warns_unless_it_decides(scoring, warns, rng):
+    X = rng.normal(size=(40, 2))
+    model = kw.MKLClassifier(kw.banks.linear_features(2), C=1.0, scoring=scoring)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        model.fit(X, X[:, 0] > 0)
+    assert any("chooses nothing here" in str(one.message) for one in said) == warns

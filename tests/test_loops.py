@@ -4,6 +4,7 @@ Modules: `_loops`, `_loops/packed`, `_loops/blocks`, `_loops/logistic`.
 """
 
 import itertools
+import os
 
 import numpy as np
 import pytest
@@ -295,6 +296,21 @@ def test_results_do_not_depend_on_the_number_of_threads(n, rng):
     for other in found[1:]:
         for a, b in zip(found[0], other, strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+def test_threads_of_python_share_a_limit_that_the_last_one_removes():
+    from kernelweave import _threads
+
+    before = _threads._now()
+    with threadpool_limits(2, "blas"):
+        first, second = _threads.one_blas_thread_each(), _threads.one_blas_thread_each()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert _threads._now() == 1
+        second.__exit__(None, None, None)
+        assert _threads._now() == min(2, os.cpu_count())
+    assert _threads._now() == before
 
 
 def test_blas_threads_are_given_back_inside_own_limits_but_not_beyond_those_of_the_user():

@@ -10,7 +10,9 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import kernelweave as kw
-from kernelweave.machines.losses import LOSSES, as_loss
+from kernelweave.machines.box import UNBOUNDED
+from kernelweave.machines.loss import Loss
+from kernelweave.machines.losses import LOSSES, Quantile, as_loss
 from kernelweave.machines.machine import Machine
 from problems import targets_for
 
@@ -71,6 +73,17 @@ def test_the_dual_term_is_that_of_the_conjugate(name, rng):
             b = np.minimum(costs, high) * share if sign > 0 else np.maximum(-costs, low) * share
             own = loss.dual_term(np.array([target]), costs, b)
             assert own == pytest.approx(2.5 * conjugate(loss, target, float(b[0]) / 2.5), abs=1e-7)
+
+
+@EVERY
+def test_conjugates_are_continuous_up_to_their_bounds_and_infinite_beyond(name):
+    loss, one = as_loss(name), np.ones(1)
+    y = np.array([1.0])
+    for end in loss.bounds(y, one):
+        if 0.0 < abs(end[0]) < UNBOUNDED:
+            at, inside = (float(loss.conjugate(y, share * end)[0]) for share in (1.0, 1.0 - 1e-9))
+            assert at == pytest.approx(inside, abs=1e-6)
+            assert loss.conjugate(y, 1.001 * end)[0] == np.inf
 
 
 def assert_sums(machine, K, b):
@@ -244,3 +257,41 @@ def test_labels_that_are_all_the_same_have_the_best_finite_value(name, label, rn
     assert found == pytest.approx(expected, abs=1e-4)
     repeated = Machine(np.full(5, label), 1.0, loss).constant
     assert Machine(np.full(1, label), 1.0, loss, np.full(1, 5.0)).constant == repeated
+
+
+@EVERY
+def test_sides_are_the_dual_of_the_loss(name, rng):
+    """What the interior point solves has the losses, the coefficients and the dual term of the loss."""
+    _, machine = problem(name, rng)
+    y, costs, loss = machine.y, machine.costs, machine.loss
+    sides = loss.sides(y, costs)
+    assert (sides is not None) == loss.quadratic
+    if sides is None:
+        return
+    for size in (0.3, 3.0):
+        f = size * rng.normal(size=len(y))
+        assert sides.loss(f) == pytest.approx(float(costs @ loss.value(y, f)), rel=1e-12)
+    low, high = loss.bounds(y, costs)
+    ends = sides.sign * np.minimum(np.broadcast_to(sides.upper, sides.sign.shape), UNBOUNDED)
+    np.testing.assert_allclose(np.minimum(ends, 0.0).sum(axis=0), low)
+    np.testing.assert_allclose(np.maximum(ends, 0.0).sum(axis=0), high)
+    b = feasible(machine, rng)
+    a = np.maximum(sides.sign * b, 0.0)
+    dual = np.sum(sides.gain * a) - 0.5 * np.sum(sides.ridge * np.square(a))
+    assert dual == pytest.approx(loss.dual_term(y, costs, b), rel=1e-12)
+    start = (sides.sign * sides.start).sum(axis=0)
+    assert abs(start.sum()) <= 1e-12 * np.abs(start).sum()
+
+
+def test_of_many_rows_the_intercept_is_the_middle_of_a_flat_piece(rng):
+    """A sum of 10 000 slopes is not zero by rounding; the best intercepts are all between two residuals."""
+    y = np.sort(rng.normal(size=10_000))
+    y[3_000:] += 1.0
+    costs, product = np.ones(len(y)), np.zeros(len(y))
+    order = rng.permutation(len(y))
+    found = Loss.intercept(Quantile(0.3), y[order], costs, product)
+    assert found == pytest.approx(0.5 * (y[2_999] + y[3_000]), rel=1e-12)
+    # a slope that is small, but not by rounding, leads to one end
+    costs[:3_000] += 1e-10
+    found = Loss.intercept(Quantile(0.3), y[order], costs[order], product)
+    assert found == pytest.approx(y[2_999], rel=1e-12)

@@ -753,4 +753,6 @@ def test_kernels_of_one_target_only_stay_in_files_without_rows(rng, tmp_path):
     assert not contributions[:, none.T].any()
     np.testing.assert_allclose(contributions.sum(axis=1) + model.intercept_, model.predict(X), rtol=1e-12)
     kw.save(model, tmp_path / "model.skops")
-    np.testing.assert_allclose(kw.load(tmp_path / "model.skops").predict(X), model.predict(X), rtol=1e-12)
+    again = kw.load(tmp_path / "model.skops")
+    np.testing.assert_allclose(again.predict(X), model.predict(X), rtol=1e-12)
+    np.testing.assert_allclose(again.kernel_contributions(X), contributions, rtol=1e-10, atol=1e-12)

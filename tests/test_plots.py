@@ -1,16 +1,18 @@
 """Displays draw the numbers of the fitted estimators, on the axes they are given.
 
-Modules: `plots`, `plots/drawing`, `plots/layers`, `plots/path`, `plots/weights`.
+Modules: `_drawing`, `plots`, `plots/drawing`, `plots/layers`, `plots/path`, `plots/weights`.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.colors import to_rgb
 from sklearn.exceptions import NotFittedError
 
 import kernelweave as kw
 from kernelweave import inspection, plots
+from kernelweave._drawing import clip_score, score_axis
 from kernelweave.fitting.model import view_in
 from kernelweave.kernels import RBF, Linear, Polynomial
 from kernelweave.learners import RLS2
@@ -487,6 +489,35 @@ def test_cells_of_layers_are_fractions_in_the_order_of_the_kernels():
     np.testing.assert_allclose([one.get_array()[:, 0] for one in two.images_], [[0.25, 0.75], [0.0, 1.0]])
     small = plots.LayerWeightsDisplay([["a", "b"]], [np.array([0.0099, 0.9901])]).plot()
     assert [text.get_text() for text in small.texts_] == ["0.0099", "0.99"]
+
+
+def test_numbers_in_cells_can_be_read_on_their_colours():
+    """The contrast of the Web Content Accessibility Guidelines for large texts, of all shares."""
+    w = np.arange(1.0, 25.0)
+    display = plots.LayerWeightsDisplay([[str(k) for k in range(len(w))]], [w]).plot(most=len(w))
+
+    def luminance(colour):
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
+        return np.dot([0.2126, 0.7152, 0.0722], linear)
+
+    image = display.images_[0]
+    for text, share in zip(display.texts_, image.get_array()[:, 0], strict=True):
+        below, above = sorted([luminance(text.get_color()), luminance(image.to_rgba(share)[:3])])
+        assert (above + 0.05) / (below + 0.05) >= 3.0, share
+
+
+@pytest.mark.parametrize("name", ["accuracy", "R^2", ""])
+def test_axes_of_scores_hold_all_values_and_have_round_steps(name, rng):
+    values = [list(rng.uniform(-1, 1, 2) * 10.0**k) for k in range(-3, 3)]
+    for pair in (*values, [0.0, 0.0], [0.2, 0.2], [-40.0, -40.0]):
+        pair = [clip_score(value, name) for value in pair]
+        low, high, step = score_axis(pair, name)
+        assert low <= min(pair) <= max(pair) <= high
+        assert float(f"{step:.1e}") == pytest.approx(step, rel=1e-9)
+        assert 1.0 <= (high - low) / step <= 8.0 + 1e-9
+        if pair[0] != pair[1]:
+            # they fill the axis but for one step at either end
+            assert high - low - (max(pair) - min(pair)) <= 2.0 * step * (1.0 + 1e-9)
 
 
 def test_matrices_of_layers_are_sorted_scaled_and_bounded(rng):

@@ -788,3 +788,15 @@ def test_a_descent_that_is_stopped_bounds_the_whole_convex_problem(kind, step, m
         assert found.certificate.kind == "joint"
         assert found.gap >= found.primal - best.primal - 1e-12 * abs(best.primal)
         assert (found.status is kw.solvers.Status.CONVERGED) == (found.rel_gap <= 1e-6)
+
+
+def test_the_finding_names_the_parameters_of_every_label(rng):
+    X = rng.normal(size=(60, 3))
+    Y = np.stack([X[:, 0] > 0, X[:, 2] > 0], axis=1).astype(int)
+    learner = kw.learners.ParametricKernel(C=1.0, family="polynomial", tol=0.1)
+    model = kw.MKLClassifier(kw.banks.linear_features(3), learner).fit(X, Y)
+    found = kw.inspection.findings(model)["parameters"]
+    names = [*model.kernel_names_, "coef0"]
+    assert list(found.values) == [f"{label}: {name}" for label in model.label_names_ for name in names]
+    for label, own in zip(model.label_names_, model.kernel_parameters_, strict=True):
+        assert [found.values[f"{label}: {name}"].value for name in names] == list(own.values())

@@ -369,3 +369,14 @@ def test_approximate_kernels_say_what_they_leave_out(data):
             assert said["left_out"][name] == rule.left_out.share
             assert said["left_out_bound"][name] == rule.left_out.bound
     assert not hasattr(kw.MKLRegressor(bank, alpha=1.0).fit(X, y), "approximation_")
+
+
+def test_rows_are_too_many_only_for_kernels_without_features(data, monkeypatch):
+    """In enough memory: features by themselves are kept, whatever their number of rows; Gaussians are replaced."""
+    X, y = data
+    monkeypatch.setattr(routes, "TOO_MANY_TILES", 100)
+    monkeypatch.setattr(routes, "TOO_MANY_ROWS", 200)
+    for kernels, replaced in ((BANK, False), (GAUSSIANS[:3], True)):
+        model = kw.MKLClassifier(kernels, "lp", C=1.0).fit(X[:N], y[:N] > 0)
+        assert ("Nystroem features" in model.gram_) == replaced
+        assert ("more than 200" in model.gram_) == replaced

@@ -203,3 +203,17 @@ def test_settings_are_checked(options, message, rng):
     X, y = make_rows(rng, 20)
     with pytest.raises(kw.InputError, match=message):
         kw.MKLRegressor(KERNELS, NonlinearRLS2(**options)).fit(X, y)
+
+
+@second_layers
+def test_units_of_the_targets_change_coefficients_only(second, rng):
+    """The objective is a square in the targets, and its slopes may be as small as that."""
+    X, y = make_rows(rng, n=25)
+    stack = stack_of(X)
+    found, small = (
+        solve(stack, unit * y, 5.0, second, start_at(np.ones(4) / 4, unit * y), tol=1e-3, max_iter=4)
+        for unit in (1.0, 2.0**-12)
+    )
+    assert small.n_iter == found.n_iter > 1
+    np.testing.assert_allclose(small.weights, found.weights, rtol=1e-6)
+    np.testing.assert_allclose(small.dual_coef, 2.0**-12 * found.dual_coef, rtol=1e-6, atol=1e-12)

@@ -11,10 +11,13 @@ import pytest
 pytest.importorskip("fastapi")
 pytest.importorskip("nicegui")
 
+from nicegui import Client
+from nicegui.page import page
+
 from kernelweave_app.studio.pages import charts
 from kernelweave_app.studio.pages.charts import live_chart, rows_chart
-from kernelweave_app.studio.pages.runs import MEAN, NEWEST, chosen_points, outputs_of
-from kernelweave_app.studio.schema import HeldResult, PathPoint, Receiver
+from kernelweave_app.studio.pages.runs import MEAN, NEWEST, LivePath, chosen_points, outputs_of
+from kernelweave_app.studio.schema import HeldResult, PathPoint, PathPoints, Receiver
 
 
 def points_of(*paths):
@@ -32,6 +35,17 @@ def points_of(*paths):
 
 
 ALPHAS = [float(a) for a in np.geomspace(10, 0.1, 8)]
+
+
+def test_the_live_path_has_a_chart_as_soon_as_it_has_points():
+    with Client(page("")):
+        live = LivePath()
+        live.build()
+        assert (live.chart.visible, live.empty.visible, live.pick.visible) == (False, True, False)
+        live.add(PathPoints(points=points_of(("fold 1", "a", ALPHAS, 0.2)), kernels=["k", "l"]))
+        assert (live.chart.visible, live.empty.visible, live.pick.visible) == (True, False, False)
+        live.add(PathPoints(points=points_of(("fold 1", "b", ALPHAS, 0.2)), kernels=["k", "l"]))
+        assert live.pick.visible
 
 
 def x_of(chart):
