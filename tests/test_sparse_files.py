@@ -338,7 +338,7 @@ def ready(folder, words):
         "--cv",
         "2",
     ]
-    base += ["--kernels", "linear"]
+    base += ["--kernels", "linear", "--budget", "0"]
     assert run([*base, "--view", f"words={folder / 'words.npz'}", "--out", str(folder / "run")]) == 0
     assert run([*base, "--out", str(folder / "plain")]) == 0
     return folder
