@@ -12,6 +12,7 @@ from sklearn.model_selection import cross_val_score
 
 import kernelweave as kw
 from kernelweave import inspection, plots
+from kernelweave._parameters import Unfit, rules_of
 from kernelweave.gram.stack import as_gram
 from kernelweave.kernels import RBF, ArcCosine, Elementwise, Linear, Polynomial
 from kernelweave.learners import DMKL, MLMKL, DeepUniform, LpMKL, SimpleMKL, TwoLayerMKL
@@ -736,3 +737,11 @@ def test_bad_options_get_one_clear_line(case, table, tmp_path, capsys):
     assert len(lines) == 1
     assert lines[0].startswith("kernelweave: ")
     assert words in lines[0]
+
+
+def test_an_empty_layer_in_a_text_is_refused():
+    rule = rules_of(DeepUniform)["kernels"]
+    assert [len(layer) for layer in rule.parse("arc_cosine(degree=0) | linear; rbf(gamma=1)")] == [1, 2]
+    for text in ("linear | ", " | linear", "linear || linear", ";"):
+        with pytest.raises(Unfit, match="No kernel is named"):
+            rule.parse(text)

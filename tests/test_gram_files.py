@@ -70,7 +70,19 @@ def folder(tmp_path, parts):
 
 
 def fit(folder, *arguments):
-    own = ["--method", "uniform", "--cs", "1,10", "--cv", "2", "--target", "y", "--budget", "0", "--overwrite"]
+    own = [
+        "--method",
+        "uniform",
+        "--cs",
+        "1,10",
+        "--cv",
+        "2",
+        "--target",
+        "y",
+        "--budget",
+        "0",
+        "--overwrite",
+    ]
     return run(["fit", *map(str, arguments), *own, "--out", str(folder / "run")])
 
 

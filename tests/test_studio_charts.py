@@ -416,6 +416,7 @@ def test_lines_of_a_path_and_of_scores():
     chart = charts.convergence_chart(histories, "rel_gap")
     assert named(chart, "u") == [[[1, 0.5], [4, 1e-3]]]
     assert chart["yAxis"]["type"] == "log"
+    assert chart["yAxis"]["name"] == "relative gap"
     assert (
         charts.convergence_chart([("u", {"objective": [2.0, -1.0]})], "objective")["yAxis"]["type"] == "value"
     )

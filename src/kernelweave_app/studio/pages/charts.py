@@ -302,6 +302,11 @@ def curve_chart(curves: Sequence[tuple[str, Curve]], *, score: str) -> Tree:
     return drawn(series, across, up, [name for name, _ in curves] if len(curves) > 1 else ())
 
 
+def quantity_name(key: str) -> str:
+    """The name of a quantity in the history of a solver."""
+    return key.replace("_", " ").replace("rel gap", "relative gap")
+
+
 def convergence_chart(
     histories: Sequence[tuple[str, Mapping[str, Sequence[float | None]]]], key: str
 ) -> Tree:
@@ -313,7 +318,7 @@ def convergence_chart(
         series.append(line(name or key, points, rank, symbolSize=4))
     positive = all(v > 0 for one in series for _, v in one["data"])
     log = positive and key in ("rel_gap", "stationarity", "residual")
-    up = axis(key.replace("_", " "), log=log, scale=True, nameGap=50)
+    up = axis(quantity_name(key), log=log, scale=True, nameGap=50)
     names = [str(one["name"]) for one in series] if len(series) > 1 else ()
     return drawn(series, axis("iteration", minInterval=1, min=1), up, names)
 

@@ -1037,7 +1037,7 @@ class UnderstandPage(RunPage):
             )
             return
         first = "rel_gap" if "rel_gap" in keys else keys[0]
-        names = {key: key.replace("_", " ").replace("rel gap", "relative gap") for key in keys}
+        names = {key: charts.quantity_name(key) for key in keys}
 
         @ui.refreshable
         def draw(key: str) -> None:
