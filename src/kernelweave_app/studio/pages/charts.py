@@ -61,12 +61,7 @@ def base(**parts: Any) -> Tree:
         "animation": False,
         ":color": f"[{', '.join(colour(k) for k in range(N_COLOURS))}]",
         "textStyle": {"fontFamily": "Roboto, Helvetica Neue, Arial, sans-serif", ":color": "kw('ink')"},
-        # names of axes, too, stay inside
-        "grid": {
-            **{"left": 8, "right": 18, "top": 34, "bottom": 8},
-            "outerBoundsMode": "same",
-            "outerBoundsContain": "all",
-        },
+        "grid": {"left": 16, "right": 18, "top": 34, "bottom": 30, "containLabel": True},
         "tooltip": {
             "trigger": "item",
             # rich text is drawn, not interpreted, as names may contain anything
@@ -191,6 +186,9 @@ def drawn(
         options["legend"] = legend(names)
     if top:
         options["grid"]["top"] = top
+    if isinstance(up, dict) and up.get("name"):
+        # labels are inside by themselves, and the name is left of them
+        options["grid"]["left"] = 34
     return options
 
 
