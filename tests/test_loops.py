@@ -5,6 +5,7 @@ Modules: `_loops`, `_loops/packed`, `_loops/blocks`, `_loops/logistic`.
 
 import itertools
 import os
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -257,7 +258,6 @@ def test_smo_solves_problem_7(core, seed):
 
 
 def test_the_switch_turns_the_extension_off():
-    import os
     import subprocess
     import sys
 
@@ -298,19 +298,30 @@ def test_results_do_not_depend_on_the_number_of_threads(n, rng):
             np.testing.assert_array_equal(a, b)
 
 
-def test_threads_of_python_share_a_limit_that_the_last_one_removes():
+def test_threads_of_python_share_a_limit_that_the_last_one_removes(monkeypatch):
+    """With a stand-in for BLAS, whose number of threads other tests in the process may hold."""
     from kernelweave import _threads
 
-    before = _threads._now()
-    with threadpool_limits(2, "blas"):
-        first, second = _threads.one_blas_thread_each(), _threads.one_blas_thread_each()
-        first.__enter__()
-        second.__enter__()
-        first.__exit__(None, None, None)
-        assert _threads._now() == 1
-        second.__exit__(None, None, None)
-        assert _threads._now() == min(2, os.cpu_count())
-    assert _threads._now() == before
+    class Libraries:
+        threads = 2
+
+        @contextmanager
+        def limit(self, *, limits):
+            before, self.threads = self.threads, limits
+            yield
+            self.threads = before
+
+    there = Libraries()
+    monkeypatch.setattr(_threads, "_controller", lambda: there)
+    monkeypatch.setattr(_threads, "_shared", _threads._Shared())
+    first, second = _threads.one_blas_thread_each(), _threads.one_blas_thread_each()
+    first.__enter__()
+    second.__enter__()
+    assert there.threads == 1
+    first.__exit__(None, None, None)
+    assert there.threads == 1
+    second.__exit__(None, None, None)
+    assert there.threads == 2
 
 
 def test_blas_threads_are_given_back_inside_own_limits_but_not_beyond_those_of_the_user():
