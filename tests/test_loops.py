@@ -316,6 +316,7 @@ def test_threads_of_python_share_a_limit_that_the_last_one_removes(monkeypatch):
     monkeypatch.setattr(_threads, "_shared", _threads._Shared())
     first, second = _threads.one_blas_thread_each(), _threads.one_blas_thread_each()
     first.__enter__()
+    assert there.threads == 1
     second.__enter__()
     assert there.threads == 1
     first.__exit__(None, None, None)
