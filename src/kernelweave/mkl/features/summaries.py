@@ -41,7 +41,7 @@ class RowsInstead(FeatureStack):
     """Rows of features that stand for others. They are the solver's, which turns blocks where they lie.
 
     Columns, products and combinations are those of the features as they were: they are turned on their way, so that a
-    problem and its certificates are the same before and after.
+    problem and its certificates are the same before and after. Not for several threads at once.
 
     Parameters
     ----------
