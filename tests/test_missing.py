@@ -528,7 +528,7 @@ def test_cells_of_views_that_are_there_follow_the_rule_of_cells():
     holes = with_holes(views)
     row = int(np.flatnonzero(~np.isnan(holes["a"][:, 0]))[0])
     holes["a"][row, 2] = np.nan
-    with pytest.raises(kw.InputError, match=r"'a: column 2' \(1 of 60 rows\).*missing='impute'"):
+    with pytest.raises(kw.InputError, match=r"in a: column 2 \(1 of 60 rows\).*missing='impute'"):
         kw.MKLClassifier(BANK, "simple").fit(holes, y)
     for missing in WAYS:
         model = kw.MKLClassifier(BANK, "simple", missing=missing).fit(holes, y)
