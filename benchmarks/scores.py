@@ -103,6 +103,33 @@ def of_classes(share: float, n: int, repeats: int, seed: int = 0) -> dict[str, f
     return {name: round(float(count) / repeats, 3) for name, count in held.items()}
 
 
+#: Decision values of the first class, and of the second less their shift.
+DECISIONS: dict[str, tuple[Draw, Draw]] = {
+    "normal": (ERRORS["normal"], ERRORS["normal"]),
+    "normal, twice as wide": (ERRORS["normal"], lambda rng, n: 2.0 * rng.normal(size=n)),
+    "t, 3 df": (ERRORS["t, 3 df"], ERRORS["t, 3 df"]),
+    "Gumbel": (lambda rng, n: rng.gumbel(size=n), lambda rng, n: rng.gumbel(size=n)),
+}
+AREAS = (0.7, 0.85, 0.93, 0.98)
+
+
+def of_areas(kind: str, n: int, share: float, repeats: int, seed: int = 0) -> dict[str, dict[str, float]]:
+    """Coverage and mean width of intervals of areas, with a fixed number of rows of each class."""
+    rng, out = np.random.default_rng(seed), {}
+    y = np.arange(n) < round(n * share)
+    first, second = (draw(np.random.default_rng(1 + k), 1_000_000) for k, draw in enumerate(DECISIONS[kind]))
+    for area in AREAS:
+        shift = float(np.quantile(first - second, area))
+        held, width = 0, 0.0
+        for _ in range(repeats):
+            f = np.where(y, DECISIONS[kind][1](rng, n) + shift, DECISIONS[kind][0](rng, n))
+            found = score_intervals(y.astype(int), (f > 0).astype(int), decision=f, classes=[0, 1])["ROC AUC"]
+            held += found.low <= area <= found.high
+            width += found.high - found.low
+        out[str(area)] = {"coverage": round(held / repeats, 3), "width": round(width / repeats, 3)}
+    return out
+
+
 def out_of_fold(n: int, classes: bool, repeats: int) -> dict[str, Any]:
     """Mean differences to the score of new rows, and coverage of the interval of rows out of fold."""
     name = "accuracy" if classes else "R^2"
@@ -237,6 +264,13 @@ def main() -> None:
         "numbers": lambda: {kind: {str(n): of_numbers(kind, n, repeats) for n in SIZES} for kind in ERRORS},
         "classes": lambda: {
             str(share): {str(n): of_classes(share, n, repeats // 2) for n in SIZES} for share in (0.5, 0.2)
+        },
+        "areas": lambda: {
+            kind: {
+                f"{n}, {share}": of_areas(kind, n, share, repeats // 2)
+                for n, share in ((20, 0.5), (60, 0.2), (100, 0.5), (300, 0.1))
+            }
+            for kind in DECISIONS
         },
         "out of fold": lambda: [out_of_fold(n, classes, fits) for n, classes in cases],
         "ten columns": lambda: {

@@ -32,11 +32,14 @@ class RowScore:
         The derivative of the score by the weight of each row, times the number of rows.
     kind : {"loss", "gain", "fraction", "difference"}
         From 0 up, from 1 down, between, or without ends.
+    pairs : tuple of (int, int, int), optional
+        Of an area: how many rows have each class, and how many pairs of them are compared.
     """
 
     value: float
     influence: Array
     kind: Literal["loss", "gain", "fraction", "difference"]
+    pairs: tuple[int, int, int] | None = None
 
 
 #: What scores of rows that a model was fitted on are.
@@ -374,4 +377,6 @@ def _area(positive: NDArray[np.bool_], values: Array, folds: NDArray[np.intp] | 
     if not pairs:
         return RowScore(float("nan"), np.full(len(values), np.nan), "fraction")
     area = float(won[positive].sum() / pairs)
-    return RowScore(area, len(values) * (won - area * others) / pairs, "fraction")
+    n_yes = int(np.count_nonzero(positive))
+    counts = (n_yes, len(values) - n_yes, int(pairs))
+    return RowScore(area, len(values) * (won - area * others) / pairs, "fraction", counts)

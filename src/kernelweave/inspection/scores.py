@@ -39,6 +39,7 @@ DRAWN = 2000
 
 WILSON = "Wilson"
 DELTA = "delta method"
+NEWCOMBE = "Newcombe"
 JEFFREYS = "Jeffreys"
 
 
@@ -113,11 +114,13 @@ def score_intervals(
 
     Fractions of rows, which are accuracy and the recall and precision of every class, have Wilson's interval. Balanced
     accuracy, the mean of the recalls, has quantiles over draws of all recalls from Beta(hits + 1/2, misses + 1/2),
-    their posterior distributions with Jeffreys' prior. Other scores have an interval by the delta method: the standard
-    error is that of the influences of the rows on the score, on the scale of log(score) for RMSE, MAE, log loss and
-    Brier score, log(1 - score) for R^2, and the logit for areas and F1, times n_rows / (n_rows - z) as few rows show
-    few large errors. The quantiles are those of Student's t, and the end on the side of the long tail of the
-    influences, whose skewness is g, is ``g (2 t^2 + 1) / (6 sqrt(n_rows))`` standard errors further away.
+    their posterior distributions with Jeffreys' prior. Areas under curves have Newcombe's fifth interval: all areas at
+    most t of their own standard errors away, which are those of Hanley and McNeil, or larger by the ratio to them that
+    DeLong's have at the area that was found. Other scores have an interval by the delta method: the standard error is
+    that of the influences of the rows on the score, on the scale of log(score) for RMSE, MAE, log loss and Brier score,
+    log(1 - score) for R^2, and the logit for F1, times n_rows / (n_rows - z) as few rows show few large errors. The
+    quantiles are those of Student's t, and the end on the side of the long tail of the influences, whose skewness is g,
+    is ``g (2 t^2 + 1) / (6 sqrt(n_rows))`` standard errors further away.
 
     Parameters
     ----------
@@ -140,8 +143,8 @@ def score_intervals(
     Returns
     -------
     dict of str to Interval
-        By the name of the score; for classes "recall of a" and "precision of a". A score that the rows determine
-        without an error, such as an area of 1, has NaN as the ends of its interval.
+        By the name of the score; for classes "recall of a" and "precision of a". A score by the delta method that the
+        rows determine without an error, such as an F1 of 1, has NaN as the ends of its interval.
 
     Notes
     -----
@@ -153,9 +156,10 @@ def score_intervals(
     ----------
     P. Hall, On the removal of skewness by transformation, Journal of the Royal Statistical Society B 54 (1992), for the
     skewness; D. G. Bonett, Approximate confidence interval for standard deviation of nonnormal distributions,
-    Computational Statistics & Data Analysis 50 (2006), for the factor; E. R. DeLong, D. M. DeLong and D. L.
-    Clarke-Pearson, Comparing the areas under two or more correlated receiver operating characteristic curves,
-    Biometrics 44 (1988), for areas; L. D. Brown, T. T. Cai and A. DasGupta, Interval estimation for a binomial
+    Computational Statistics & Data Analysis 50 (2006), for the factor; R. G. Newcombe, Confidence intervals for an
+    effect size measure based on the Mann-Whitney statistic, part 2, Statistics in Medicine 25 (2006), and E. R. DeLong,
+    D. M. DeLong and D. L. Clarke-Pearson, Comparing the areas under two or more correlated receiver operating
+    characteristic curves, Biometrics 44 (1988), for areas; L. D. Brown, T. T. Cai and A. DasGupta, Interval estimation for a binomial
     proportion, Statistical Science 16 (2001).
 
     Examples
@@ -339,7 +343,7 @@ def _mean_over(held: Sequence[HeldOut], scores: Sequence[Mapping[str, RowScore]]
             factor = len(rows) / (len(own) * len(known))
             influence[np.searchsorted(rows, own)] += factor * _dependent(name, score, one)
         value = float(np.mean([score.value for _, _, score in known]))
-        found[name] = RowScore(value, influence, first.kind)
+        found[name] = RowScore(value, influence, first.kind, first.pairs)
     return found
 
 
@@ -351,7 +355,8 @@ def _dependent(name: str, score: RowScore, held: HeldOut) -> Array:
     """
     if held.folds is None:
         return score.influence
-    found = [_shared(score.influence, held.folds, held)]
+    # in the influences of an area every pair counts twice, for both of its rows
+    found = [_shared(score.influence, held.folds, held, times=1 if score.pairs is None else 2)]
     if name == "R^2" and score.kind != "difference" and held.row_scores["RMSE"].value > 0:
         root = held.row_scores["RMSE"]
         known = -2.0 * (1.0 - score.value) / root.value * root.influence
@@ -359,14 +364,14 @@ def _dependent(name: str, score: RowScore, held: HeldOut) -> Array:
     return max(found, key=np.std)
 
 
-def _shared(influence: Array, folds: NDArray[np.intp], held: HeldOut) -> Array:
+def _shared(influence: Array, folds: NDArray[np.intp], held: HeldOut, times: int = 1) -> Array:
     """Influences times what folds add to the standard error of independent rows, for two reasons.
 
     Rows of a fold share a model. And rows of different folds are in the fits of each other: the errors out of fold of a
     regression with d degrees of freedom vary like those of n - d rows. They are 1 / (1 - d / n)^2 times those of the
     training rows (Craven and Wahba), which gives d. More than in Nadeau and Bengio's test is not added for it.
     """
-    sums = np.bincount(folds - folds.min(), influence)[np.unique(folds) - folds.min()]
+    sums = np.bincount(folds - folds.min(), influence)[np.unique(folds) - folds.min()] / times
     k, alone = len(sums), float(np.square(influence).sum())
     if k < 2 or not alone > 0:
         return influence
@@ -390,7 +395,9 @@ def around(influence: Array, level: float) -> Array:
 
 
 def delta_interval(score: RowScore, level: float) -> Interval:
-    """An interval on a scale without ends."""
+    """An interval on a scale without ends; of an area, see `_area_interval`."""
+    if score.pairs is not None:
+        return _area_interval(score, *score.pairs, level)
     value, n = score.value, len(score.influence)
     # on the scales of losses, and of fractions
     distance = 1.0 - value if score.kind == "gain" else value
@@ -412,6 +419,35 @@ def delta_interval(score: RowScore, level: float) -> Interval:
         if score.kind == "gain":
             ends = [1.0 - end for end in ends[::-1]]
     return replace(bare, low=float(ends[0]), high=float(ends[1]))
+
+
+def _area_interval(score: RowScore, n_yes: int, n_no: int, pairs: int, level: float) -> Interval:
+    """Areas at most t standard errors away from what was found, each with its own standard error.
+
+    The standard error is that of Hanley and McNeil, as in the fifth method of Newcombe, or larger by the ratio to it
+    that the influences of the rows have at the area that was found. In k folds only rows of the same fold are compared.
+    """
+    n, area = len(score.influence), score.value
+    if not pairs:
+        return Interval(area, method=NEWCOMBE, n=n)
+    size = 0.5 * (n_yes + n_no) * pairs / (n_yes * n_no)
+
+    def variance(at: float) -> float:
+        return at * (1 - at) * (1 + (size - 1) * ((1 - at) / (2 - at) + at / (1 + at))) / pairs
+
+    # half a pair in the wrong order, where there is none
+    inside = np.clip(area, 0.5 / pairs, 1 - 0.5 / pairs)
+    ratio = max(1.0, float(np.var(score.influence, ddof=1)) / n / variance(inside))
+    t = special.stdtrit(n - 1, 0.5 + level / 2)
+
+    def beyond(at: float) -> float:
+        return abs(at - area) - t * np.sqrt(ratio * variance(at))
+
+    # the area itself is within; at 0 and 1, where the standard error vanishes, only a perfect one is
+    low, high = (
+        optimize.brentq(beyond, end, inside) if beyond(end) > 0 else end for end in (0.0, 1.0)
+    )
+    return Interval(area, float(low), float(high), NEWCOMBE, n)
 
 
 def delta_p_value(difference: RowScore) -> float:
