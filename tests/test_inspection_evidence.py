@@ -20,7 +20,7 @@ from sklearn.calibration import calibration_curve
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import Ridge
 from sklearn.metrics import brier_score_loss
-from sklearn.neighbors import KNeighborsRegressor
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.svm import SVC
 
 import kernelweave as kw
@@ -89,10 +89,12 @@ def hanley_mcneil(area, n, m):
 
 @pytest.mark.parametrize("level", [0.5, 0.95])
 def test_ends_of_areas_are_t_standard_errors_away(level, rng):
-    """By the formula of Hanley and McNeil with means of both numbers, wider here than the influences of the rows are."""
+    """By the formula of Hanley and McNeil with the mean of both numbers, wider here than by influences of the rows."""
     n, m = 25, 60
     y, f = np.repeat([0, 1], [m, n]), np.r_[rng.gumbel(size=m), rng.gumbel(size=n) + 1.0]
-    found = inspection.score_intervals(y, (f > 0).astype(int), decision=f, classes=[0, 1], level=level)["ROC AUC"]
+    found = inspection.score_intervals(y, (f > 0).astype(int), decision=f, classes=[0, 1], level=level)[
+        "ROC AUC"
+    ]
     assert found.value == pytest.approx(metrics.roc_auc_score(y, f), rel=1e-12)
     for end in (found.low, found.high):
         square = hanley_mcneil(end, 42.5, 42.5) ** 2 * 42.5**2 / (n * m)
@@ -104,7 +106,9 @@ def test_areas_have_wider_intervals_where_one_class_is_spread(rng):
     """The standard error of DeLong is 1.5 to 2 times that of Hanley and McNeil, and takes its place."""
     y = np.arange(300) < 30
     f = np.where(y, 3.0 * rng.normal(size=300) + 2.0, rng.normal(size=300))
-    found = inspection.score_intervals(y.astype(int), (f > 0).astype(int), decision=f, classes=[0, 1])["ROC AUC"]
+    found = inspection.score_intervals(y.astype(int), (f > 0).astype(int), decision=f, classes=[0, 1])[
+        "ROC AUC"
+    ]
     won = (f[y][:, None] > f[~y]).astype(float)
     error = np.sqrt(won.mean(axis=1).var(ddof=1) / 30 + won.mean(axis=0).var(ddof=1) / 270)
     for end in (found.low, found.high):
@@ -124,7 +128,12 @@ def test_intervals_of_areas_cover_the_truth(folds, area):
     for _ in range(400):
         f = (rng.normal(size=60) + shift * y) * (1 + fold) + 10.0 * fold
         one = HeldOut(
-            y.astype(int).astype(str), (f > 0).astype(int).astype(str), ["0", "1"], f, folds=fold, rows=np.arange(60)
+            y.astype(int).astype(str),
+            (f > 0).astype(int).astype(str),
+            ["0", "1"],
+            f,
+            folds=fold,
+            rows=np.arange(60),
         )
         found = held_intervals(one)["ROC AUC"]
         held += found.low <= area <= found.high
@@ -957,15 +966,25 @@ def test_intervals_out_of_fold_know_how_much_was_learnt():
     assert (covered / 300 > 0.89).all()
 
 
-def test_what_intervals_out_of_fold_add_for_shared_rows_has_a_bound(rng):
+@pytest.mark.parametrize("classes", [False, True])
+def test_what_intervals_out_of_fold_add_for_shared_rows_has_a_bound(classes, rng):
     """A model that repeats its training rows has errors of 0 there."""
     X = rng.normal(size=(40, 2))
     y = X[:, 0] + rng.normal(size=40)
-    rows, folds = refitting.Rows.read(Ridge(), X, y), list(model_selection.KFold(5).split(X))
+    y, model = (y > 0, KNeighborsClassifier(1)) if classes else (y, KNeighborsRegressor(1))
+    rows, folds = refitting.Rows.read(model, X, y), list(model_selection.KFold(5).split(X))
     (held,) = divisions_of(
         [test for _, test in folds],
-        [rows.held(rows.fit(KNeighborsRegressor(1), train), (train, test)) for train, test in folds],
+        [rows.held(rows.fit(model, train), (train, test)) for train, test in folds],
     )
     assert held.seen.max() == 0.0
-    own, without = (held_intervals(one)["RMSE"] for one in (held, replace(held, seen=None)))
-    assert np.log(own.high / own.low) == pytest.approx(1.5 * np.log(without.high / without.low))
+    own, without = (held_intervals(one) for one in (held, replace(held, seen=None)))
+    if not classes:
+        widths = [np.log(one["RMSE"].high / one["RMSE"].low) for one in (own, without)]
+        assert widths[0] == pytest.approx(1.5 * widths[1])
+        return
+    # all scores of classes, and 1 / 1.5^2 of the rows in Wilson's interval: its centre moves to a half
+    expected = inspection.scores.wilson(without["accuracy"].value, 40 / 2.25, 0.95)
+    assert own["accuracy"].low <= expected.low * (1 + 1e-12)
+    for name, one in own.items():
+        assert one.high - one.low > 1.1 * (without[name].high - without[name].low), name

@@ -69,8 +69,13 @@ def refuse_missing(counts: Mapping[str, int], n_rows: int) -> None:
     if not counts:
         return
     most = sorted(counts.items(), key=lambda item: -item[1])[:5]
-    columns = [name if name.split(": ")[-1].removeprefix("column ").isdigit() else f"column {name!r}" for name, _ in most]
-    named = ", ".join(f"{name} ({count} of {n_rows} rows)" for name, (_, count) in zip(columns, most, strict=True))
+    columns = [
+        name if name.split(": ")[-1].removeprefix("column ").isdigit() else f"column {name!r}"
+        for name, _ in most
+    ]
+    named = ", ".join(
+        f"{name} ({count} of {n_rows} rows)" for name, (_, count) in zip(columns, most, strict=True)
+    )
     more = f" and {len(counts) - 5} more columns" if len(counts) > 5 else ""
     raise InputError(
         f"X must be complete and finite, but contains NaN (missing values) in {named}{more}. Impute the values or drop "

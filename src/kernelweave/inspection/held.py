@@ -159,11 +159,22 @@ class HeldOut(ShortRepr):
     def of_fold(cls, model: Any, new: tuple[Features, Any], seen: tuple[Features, Any]) -> Self:
         """The same for the model of a fold, of which `seen` are the training rows with their targets."""
         held = cls.of(model, *new)
-        if held.classes is not None or held.several:
+        if held.squared_errors is None:
             return held
-        known = cls.of(model, *seen)
-        error = np.square(known.truth - known.prediction).mean()
-        return replace(held, seen=np.full(len(held.truth), error))
+        known = cls.of(model, *seen).squared_errors
+        assert known is not None
+        return replace(held, seen=np.full(len(held.truth), known.mean()))
+
+    @property
+    def squared_errors(self) -> Array | None:
+        """Of numbers, or of probabilities of classes, for each row; None without them, and for several targets."""
+        if self.several:
+            return None
+        if self.classes is None:
+            return np.square(self.truth - self.prediction)
+        if self.probability is None:
+            return None
+        return np.square(self.probability - (self.truth[:, None] == np.array(self.classes))).sum(axis=1)
 
     @classmethod
     def of_columns(cls, model: Any, columns: Mapping[str, Any], y: Any) -> Self:

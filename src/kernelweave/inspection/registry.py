@@ -74,7 +74,8 @@ class Interval:
         Ends of the interval; NaN where there is none.
     method : str
         How the interval is made, for tables: here "Wilson" for fractions of rows, "Jeffreys" for means of recalls,
-        "Newcombe" for areas under curves, "delta method" for other scores of rows and "corrected t" for differences between scores over folds.
+        "Newcombe" for areas under curves, "delta method" for other scores of rows and "corrected t" for differences
+        between scores over folds.
     n : int
         Rows, or folds.
     """

@@ -159,8 +159,8 @@ def score_intervals(
     Computational Statistics & Data Analysis 50 (2006), for the factor; R. G. Newcombe, Confidence intervals for an
     effect size measure based on the Mann-Whitney statistic, part 2, Statistics in Medicine 25 (2006), and E. R. DeLong,
     D. M. DeLong and D. L. Clarke-Pearson, Comparing the areas under two or more correlated receiver operating
-    characteristic curves, Biometrics 44 (1988), for areas; L. D. Brown, T. T. Cai and A. DasGupta, Interval estimation for a binomial
-    proportion, Statistical Science 16 (2001).
+    characteristic curves, Biometrics 44 (1988), for areas; L. D. Brown, T. T. Cai and A. DasGupta, Interval estimation
+    for a binomial proportion, Statistical Science 16 (2001).
 
     Examples
     --------
@@ -246,10 +246,10 @@ def out_of_fold_scores(
     Notes
     -----
     One fit for each fold. The intervals are those of `score_intervals` for the rows as a sample, with larger standard
-    errors: where it is larger, that with folds as groups of rows takes the place of that of independent rows. Scores of
-    numbers have it multiplied by the fourth root of the ratio of the squared errors out of fold to those of training
-    rows, at most by the square root of ``1 + k / (k - 1)`` for k folds, as rows of all folds depend on each other.
-    Accuracy and balanced accuracy hold less often than they say: the user guide has figures.
+    errors: where it is larger, that with folds as groups of rows takes the place of that of independent rows. It is
+    multiplied by the fourth root of the ratio of the squared errors out of fold to those of training rows, at most by
+    the square root of ``1 + k / (k - 1)`` for k folds, as rows of all folds depend on each other. Of classes these are
+    errors of probabilities; without probabilities intervals hold less often than they say.
 
     References
     ----------
@@ -369,15 +369,16 @@ def _shared(influence: Array, folds: NDArray[np.intp], held: HeldOut, times: int
 
     Rows of a fold share a model. And rows of different folds are in the fits of each other: the errors out of fold of a
     regression with d degrees of freedom vary like those of n - d rows. They are 1 / (1 - d / n)^2 times those of the
-    training rows (Craven and Wahba), which gives d. More than in Nadeau and Bengio's test is not added for it.
+    training rows (Craven and Wahba), which gives d; of classes those of their probabilities are. More than in Nadeau
+    and Bengio's test is not added for it.
     """
     sums = np.bincount(folds - folds.min(), influence)[np.unique(folds) - folds.min()] / times
     k, alone = len(sums), float(np.square(influence).sum())
     if k < 2 or not alone > 0:
         return influence
     factor = max(1.0, k / (k - 1) * float(np.square(sums).sum()) / alone)
-    if held.seen is not None:
-        ratio = np.square(held.truth - held.prediction).mean() / max(held.seen.mean(), np.finfo(float).tiny)
+    if held.seen is not None and (errors := held.squared_errors) is not None:
+        ratio = errors.mean() / max(held.seen.mean(), np.finfo(float).tiny)
         factor *= np.clip(np.sqrt(ratio), 1.0, 1.0 + k / (k - 1))
     return influence * np.sqrt(factor)
 
@@ -444,9 +445,7 @@ def _area_interval(score: RowScore, n_yes: int, n_no: int, pairs: int, level: fl
         return abs(at - area) - t * np.sqrt(ratio * variance(at))
 
     # the area itself is within; at 0 and 1, where the standard error vanishes, only a perfect one is
-    low, high = (
-        optimize.brentq(beyond, end, inside) if beyond(end) > 0 else end for end in (0.0, 1.0)
-    )
+    low, high = (optimize.brentq(beyond, end, inside) if beyond(end) > 0 else end for end in (0.0, 1.0))
     return Interval(area, float(low), float(high), NEWCOMBE, n)
 
 
@@ -468,12 +467,6 @@ def delta_p_value(difference: RowScore) -> float:
 def _shares(held: tuple[HeldOut, ...], accuracy: RowScore, level: float, seed: int) -> dict[str, Interval]:
     """Accuracy, recall and precision of every class, and balanced accuracy."""
     right = [one.truth == one.prediction for one in held]
-
-    def share(chosen: list[NDArray[np.bool_]]) -> Interval:
-        hits = np.mean([(r & c).sum() for r, c in zip(right, chosen, strict=True)])
-        n = float(np.mean([c.sum() for c in chosen]))
-        return wilson(float(hits / n) if n else float("nan"), n, level)
-
     n, p = len(accuracy.influence), accuracy.value
     # as many independent rows as have the variance of these
     alone = (
@@ -481,6 +474,13 @@ def _shares(held: tuple[HeldOut, ...], accuracy: RowScore, level: float, seed: i
         if 0 < p < 1
         else n
     )
+
+    def share(chosen: list[NDArray[np.bool_]]) -> Interval:
+        hits = np.mean([(r & c).sum() for r, c in zip(right, chosen, strict=True)])
+        count = float(np.mean([c.sum() for c in chosen]))
+        value = float(hits / count) if count else float("nan")
+        return replace(wilson(value, count * alone / n, level), n=round(count))
+
     found = {"accuracy": replace(wilson(p, alone, level), n=n)}
     for name in held[0].classes or ():
         found[f"recall of {name}"] = share([one.truth == name for one in held])
@@ -488,7 +488,8 @@ def _shares(held: tuple[HeldOut, ...], accuracy: RowScore, level: float, seed: i
     recalls = [one for name, one in found.items() if name.startswith("recall of ") and one.n]
     if recalls:
         rng = np.random.default_rng(seed)
-        drawn = [rng.beta(one.value * one.n + 0.5, (1 - one.value) * one.n + 0.5, DRAWN) for one in recalls]
+        shares = [(one.value, one.n * alone / n) for one in recalls]
+        drawn = [rng.beta(value * m + 0.5, (1 - value) * m + 0.5, DRAWN) for value, m in shares]
         value = float(np.mean([one.value for one in recalls]))
         low, high = middle(np.mean(drawn, axis=0), level).tolist()
         # where all rows are right, or none is, the interval ends at the score
