@@ -197,7 +197,7 @@ class MarginDescent:
         aim, stalled, self.slow = ROUGH, False, self.hard
         if self._extrapolate():
             aim = max(AT_ONCE, INSIDE * self.tol)
-            self._grow(self._outside(problem.norms(self._gradient(self._coefficients()[0])), AHEAD))
+            self._grow(self._outside(self._foreseen(), AHEAD))
         elif not self.w.any():
             self._grow(self._outside(problem.norms(self._gradient(self._coefficients()[0]))))
         while True:
@@ -235,7 +235,7 @@ class MarginDescent:
                 break
             aim = self._next(aim, left, grown)
         n_before, self.n_before = self.n_before, 0
-        self.last = [*self.last[-1:], (problem.machine.C, float(problem.norms(w).sum()), w)]
+        self.last = [*self.last[-1:], (problem.machine.C, float(problem.norms(w).sum()), w, G)]
         return problem.solution(
             weights, w, intercept, b,
             status=status or Status.STALLED, tol=self.tol, n_iter=self.n_iter + n_before,
@@ -259,7 +259,7 @@ class MarginDescent:
         C = self.problem.machine.C
         if len(self.last) < 2 or not self.smooth.exact:
             return False
-        (C1, level1, w1), (C2, level2, w2) = self.last
+        (C1, level1, w1, _), (C2, level2, w2, _) = self.last
         if not (C1 < C2 < C and 0.0 < level1 < level2):
             return False
         # not faster than C, as it may seem to between solutions that are rough
@@ -273,6 +273,13 @@ class MarginDescent:
             return False
         self.w, self.product, self._t, self._known = w, product, t, product
         return True
+
+    def _foreseen(self) -> Array:
+        C = self.problem.machine.C
+        (C1, level1, _, G1), (C2, level2, _, G2) = self.last
+        first, last, now = level1 / C1, level2 / C2, float(self._norms(self.w).sum()) / C
+        ahead = (last - now) / (first - last) if first > last > now else 0.0
+        return self.problem.norms((C / C2 * (1.0 + ahead)) * G2 - (C / C1 * ahead) * G1)
 
     def _next(self, aim: float, left: float, grown: int) -> float:
         """The gap over the working blocks to reach next, from that over all blocks."""
