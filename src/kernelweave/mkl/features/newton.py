@@ -14,8 +14,8 @@ import numpy as np
 
 from kernelweave._allowance import used_up
 from kernelweave._types import Array, Index
-from kernelweave.machines.rounding import balanced, sum_error
-from kernelweave.machines.smooth import Augmented, smooth_loss
+from kernelweave.machines.rounding import sum_error
+from kernelweave.machines.smooth import Augmented, Expansion, smooth_loss
 from kernelweave.mkl.features.columns import WorkingColumns
 from kernelweave.mkl.features.norms import KNOWN, NEAR, SumOfNorms, norm_of
 from kernelweave.mkl.features.problem import FeatureProblem, Values
@@ -140,10 +140,7 @@ class MarginDescent:
             self.smooth.centre = np.clip(moved, *problem.machine.loss.bounds(self.y, self.costs))
         self.fall = np.inf
         self._few_sweeps = True  # whether models on rows were minimised by a few sweeps
-        self._known: Array | None = None  # the product to which the intercept belongs
-        self._at: tuple[Array, Array, float] | None = (
-            None  # a product, with coefficients of the rows and an intercept
-        )
+        self._here: Expansion | None = None  # at the product
         self._G: tuple[Array, Array] | None = (
             None  # coefficients of the rows, and the gradient of all features
         )
@@ -158,7 +155,7 @@ class MarginDescent:
         # a start that is worse than zero
         values = []
         for w, product in ((self.w, self.product), (0.0 * self.w, np.zeros_like(self.product))):
-            values.append(self._value(w, product, self.smooth.intercept(product, 0.0)))
+            values.append(self._value(w, Expansion(self.smooth, product, 0.0)))
         if not values[0] <= values[1]:
             self.w, self.product = 0.0 * self.w, np.zeros_like(self.product)
 
@@ -192,12 +189,15 @@ class MarginDescent:
             self._set(self.problem.at(C))
             self._prune()
         problem, chosen = self.problem, self.chosen
+        self._likely = np.zeros(problem.n_kernels, dtype=bool)
         self.n_iter, self.interrupted, self._stopped = 0, self._stopped, False
         self.trace: list[tuple[float, float, int]] = []
         aim, stalled, self.slow = ROUGH, False, self.hard
         if self._extrapolate():
             aim = max(AT_ONCE, INSIDE * self.tol)
-            self._grow(self._outside(self._foreseen(), AHEAD))
+            foreseen = self._foreseen()
+            self._grow(self._outside(foreseen, AHEAD))
+            self._likely = foreseen >= 0.97 * self.norm.level(self._norms(self.w))
         elif not self.w.any():
             self._grow(self._outside(problem.norms(self._gradient(self._coefficients()[0]))))
         while True:
@@ -268,10 +268,10 @@ class MarginDescent:
         index = self.chosen.index
         w = np.where(w2[index] != 0.0, w2[index] + ahead * (w2 - w1)[index], 0.0)
         product = self.chosen.combine(w)
-        t = self.smooth.intercept(product, self._t)
-        if not self._value(w, product, t) < self._value(self.w, self.product, self._intercept()):
+        there = Expansion(self.smooth, product, self._t)
+        if not self._value(w, there) < self._value(self.w, self._at()):
             return False
-        self.w, self.product, self._t, self._known = w, product, t, product
+        self._go(w, there)
         return True
 
     def _foreseen(self) -> Array:
@@ -377,26 +377,25 @@ class MarginDescent:
 
     # ---- values -----------------------------------------------------------------------------------
 
-    def _intercept(self) -> float:
-        """The best intercept of the smooth loss at the present point."""
-        if self._known is not self.product:
-            self._t, self._known = self.smooth.intercept(self.product, self._t), self.product
-        return self._t
+    def _at(self) -> Expansion:
+        """The smooth loss at the present point."""
+        if self._here is None or self._here.product is not self.product:
+            self._here = Expansion(self.smooth, self.product, self._t)
+            self._t = self._here.intercept
+        return self._here
 
-    def _value(self, w: Array, product: Array, t: float) -> float:
-        return self.smooth.value(product + t) + self._penalty(w)
+    def _go(self, w: Array, there: Expansion) -> None:
+        self.w, self.product, self._t, self._here = w, there.product, there.intercept, there
+
+    def _value(self, w: Array, there: Expansion) -> float:
+        return there.value + self._penalty(w)
 
     def _coefficients(self) -> tuple[Array, float]:
         """Feasible coefficients of the rows at the present point, and the best intercept of the loss itself."""
-        smooth, product = self.smooth, self.product
-        if smooth.exact and self._at is not None and self._at[0] is product:
-            return self._at[1:]
-        t = self._intercept()
-        b = self._settled(smooth.coefficients(product + t))
-        if not smooth.exact and self.problem.machine.fit_intercept:
-            t = self.problem.machine.loss.intercept(self.y, self.costs, product)
-        self._at = product, b, t
-        return b, t
+        here, machine = self._at(), self.problem.machine
+        if self.smooth.exact or not machine.fit_intercept:
+            return here.b, here.intercept
+        return here.b, machine.loss.intercept(self.y, self.costs, self.product)
 
     def _gradient(self, b: Array) -> Array:
         """The gradient of all features, which belongs to the working columns, too, until they move."""
@@ -410,16 +409,12 @@ class MarginDescent:
             return self._G[1][self.chosen.index]
         return self.chosen.products(b)
 
-    def _settled(self, b: Array) -> Array:
-        """Coefficients with sum zero, if there is an intercept."""
-        return balanced(b) if self.problem.machine.fit_intercept else b
-
     def _measure(self, b: Array, t: float, reach: Array, along: float, aim: float) -> Measure:
         """Both bounds over blocks with norms `reach` of the gradient, which times the coefficients is `along`."""
         loss, f = self.problem.machine.loss, self.product + t
         penalty = self._penalty(self.w)
         support = self.problem.weight_set.support(np.square(reach))
-        primal = loss.total(self.y, self.costs, f) + penalty
+        primal = (self._at().value if self.smooth.exact else loss.total(self.y, self.costs, f)) + penalty
         of_norms = max(0.0, penalty + 0.5 * support - along)
         # minus the derivatives of a loss are best for it
         of_loss = 0.0 if self.smooth.exact else loss.gap(self.y, self.costs, b, f)
@@ -453,7 +448,7 @@ class MarginDescent:
         """
         norms, reach = self._norms(self.w), self._norms(G)
         level = max(self.norm.level(norms), float(reach.max()))
-        taken = np.flatnonzero((norms > 0) | (reach >= TAKEN * level))
+        taken = np.flatnonzero((norms > 0) | (reach >= TAKEN * level) | self._likely[self.chosen.kernels])
         if self.rows.columns is not self.chosen:
             self.rows = WeightedRows(self.chosen)
         quadratic = self.problem.machine.loss.quadratic
@@ -488,7 +483,7 @@ class MarginDescent:
             inner = at.gap if smooth.exact else at.of_norms
             known: tuple[Array, Array] | None = (b, G)
             if isinstance(smooth, Augmented) and at.of_norms <= at.of_loss:
-                smooth.centre, self._known = b, None
+                smooth.centre, self._here = b, None
                 if at.of_loss > FALL * self.fall:
                     smooth.radius *= GROWTH
                     chosen.scale(GROWTH)
@@ -500,7 +495,7 @@ class MarginDescent:
                 # a radius too large for the digits of a step
                 smooth.radius /= GROWTH
                 chosen.scale(1.0 / GROWTH)
-                self._known, self.fall = None, np.inf
+                self._here, self.fall = None, np.inf
             if possible and not self._few_sweeps and len(self.y) < chosen.n_columns:
                 # kernels are better than products of so many columns
                 return True
@@ -508,12 +503,10 @@ class MarginDescent:
     def _step(self, aim: float, primal: float, known: tuple[Array, Array] | None) -> bool:
         """One Newton step; returns whether the objective fell. Coefficients of rows and their products may be known."""
         smooth, chosen = self.smooth, self.chosen
-        f = self.product + self._intercept()
+        here = self._at()
         if known is None:
-            b = self._settled(smooth.coefficients(f))
-            known = b, chosen.products(b)
-        b, G = known
-        h = smooth.curvature(f)
+            known = here.b, chosen.products(here.b)
+        (b, G), h = known, here.h
         # rows without a second derivative have no part in a model on rows
         used = h > 0
         widest = int(np.diff(chosen.offsets).max())
@@ -523,7 +516,7 @@ class MarginDescent:
             step = self._model_on_rows(h, b, G, aim) - self.w
         else:
             coarse = COARSE if smooth.exact and not self.problem.machine.loss.quadratic else 0.0
-            root = self.problem.machine.loss.root(self.y, self.costs, f) if chosen.held else None
+            root = self.problem.machine.loss.root(self.y, self.costs, here.f) if chosen.held else None
             if root is None:
                 C, _, _ = chosen.second_derivative(h, coarse, self.norm.ridge)
             else:
@@ -532,15 +525,15 @@ class MarginDescent:
             q = C @ self.w + G - self.norm.ridge * self.w
             step = self.norm.minimise(C, q, chosen.offsets, self.w, aim, extent) - self.w
         along = chosen.combine(step)
-        value = smooth.value(f) + self._penalty(self.w)
+        value = self._value(self.w, here)
         expected = self._penalty(self.w + step) - self._penalty(self.w) - float(G @ step)
         # near a solution the value is known to rounding before the gap is
-        rounding = sum_error(len(f)) * abs(value) if smooth.exact else 0.0
+        rounding = sum_error(len(b)) * abs(value) if smooth.exact else 0.0
         length = 1.0
         while length > SHORTEST:
-            w, product = self.w + length * step, self.product + length * along
-            t = smooth.intercept(product, self._t)
-            after = self._value(w, product, t)
+            w = self.w + length * step
+            there = Expansion(smooth, self.product + length * along, self._t)
+            after = self._value(w, there)
             if after <= value + SUFFICIENT * length * min(expected, 0.0) + rounding:
                 break
             length *= 0.5
@@ -551,5 +544,5 @@ class MarginDescent:
             return self._step(aim, primal, known)
         if not after < np.inf:
             return False
-        self.w, self.product, self._t, self._known = w, product, t, product
+        self._go(w, there)
         return after < value + rounding
