@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -79,6 +80,15 @@ class Measure:
     of_norms: float
 
 
+class Solved(NamedTuple):
+    """A solution on a path: the sum of the norms and its multiplier, coefficients, and their gradient over C."""
+
+    level: float
+    multiplier: float
+    w: Array
+    slopes: Array
+
+
 class MarginDescent:
     """A problem during its solution, for one C after another.
 
@@ -114,7 +124,7 @@ class MarginDescent:
         self._stopped = False  # whether Ctrl-C was pressed on the way to the first C
         self.slow = self.hard = False  # whether kernels are used, and from the beginning
         self.n_before = 0  # steps on the way to the first C
-        self.last: list[tuple[float, float, Array]] = []  # C, sum of norms and coefficients of the last two
+        self.last: list[Solved] = []  # the last two
         self._set(problem)
 
     def _single(self, problem: FeatureProblem) -> bool:
@@ -193,13 +203,16 @@ class MarginDescent:
         self.n_iter, self.interrupted, self._stopped = 0, self._stopped, False
         self.trace: list[tuple[float, float, int]] = []
         aim, stalled, self.slow = ROUGH, False, self.hard
-        if self._extrapolate():
+        foreseen = self._extrapolate()
+        if foreseen is not None:
             aim = max(AT_ONCE, INSIDE * self.tol)
-            foreseen = self._foreseen()
             self._grow(self._outside(foreseen, AHEAD))
-            self._likely = foreseen >= 0.97 * self.norm.level(self._norms(self.w))
+            self._likely = foreseen >= NEAR * self.norm.level(self._norms(self.w))
         elif not self.w.any():
-            self._grow(self._outside(problem.norms(self._gradient(self._coefficients()[0]))))
+            G = self._gradient(self._coefficients()[0])
+            reach = problem.norms(G)
+            self._keep(np.zeros(len(G)), G, 0.0, float(reach.max()) / problem.machine.C)
+            self._grow(self._outside(reach))
         while True:
             try:
                 b, intercept, stalled = self._solve_chosen(aim)
@@ -235,7 +248,8 @@ class MarginDescent:
                 break
             aim = self._next(aim, left, grown)
         n_before, self.n_before = self.n_before, 0
-        self.last = [*self.last[-1:], (problem.machine.C, float(problem.norms(w).sum()), w, G)]
+        level = float(problem.norms(w).sum())
+        self._keep(w, G, level, level / problem.machine.C)
         return problem.solution(
             weights, w, intercept, b,
             status=status or Status.STALLED, tol=self.tol, n_iter=self.n_iter + n_before,
@@ -251,35 +265,33 @@ class MarginDescent:
             self._few_sweeps = True
         return found
 
-    def _extrapolate(self) -> bool:
-        """Go on along the line through the last two solutions, if the objective is lower there; returns whether.
+    def _extrapolate(self) -> Array | None:
+        """Go on along the line through the last two solutions, if the objective is lower there.
 
-        The sum of the norms is taken to grow as between them, by a power of C.
+        Coefficients, their sum of norms and gradients per unit of C are nearly linear in the multiplier of that sum, which
+        is the sum over C. Returns the norms of the gradient there, or None without a move.
         """
         C = self.problem.machine.C
         if len(self.last) < 2 or not self.smooth.exact:
-            return False
-        (C1, level1, w1, _), (C2, level2, w2, _) = self.last
-        if not (C1 < C2 < C and 0.0 < level1 < level2):
-            return False
-        # not faster than C, as it may seem to between solutions that are rough
-        slope = min(math.log(level2 / level1) / math.log(C2 / C1), 1.0)
-        ahead = level2 * ((C / C2) ** slope - 1.0) / (level2 - level1)
+            return None
+        first, last = self.last
+        if not (last.multiplier < first.multiplier and first.level < last.level < C * last.multiplier):
+            return None
+        rise = (last.level - first.level) / (first.multiplier - last.multiplier)
+        multiplier = (last.level + rise * last.multiplier) / (C + rise)
+        ahead = (last.multiplier - multiplier) / (first.multiplier - last.multiplier)
         index = self.chosen.index
-        w = np.where(w2[index] != 0.0, w2[index] + ahead * (w2 - w1)[index], 0.0)
-        product = self.chosen.combine(w)
-        there = Expansion(self.smooth, product, self._t)
+        w = last.w[index]
+        w = np.where(w != 0.0, w + ahead * (w - first.w[index]), 0.0)
+        there = Expansion(self.smooth, self.chosen.combine(w), self._t)
         if not self._value(w, there) < self._value(self.w, self._at()):
-            return False
+            return None
         self._go(w, there)
-        return True
+        return C * self.problem.norms((1.0 + ahead) * last.slopes - ahead * first.slopes)
 
-    def _foreseen(self) -> Array:
-        C = self.problem.machine.C
-        (C1, level1, _, G1), (C2, level2, _, G2) = self.last
-        first, last, now = level1 / C1, level2 / C2, float(self._norms(self.w).sum()) / C
-        ahead = (last - now) / (first - last) if first > last > now else 0.0
-        return self.problem.norms((C / C2 * (1.0 + ahead)) * G2 - (C / C1 * ahead) * G1)
+    def _keep(self, w: Array, G: Array, level: float, multiplier: float) -> None:
+        """Take a solution as the last one."""
+        self.last = [*self.last[-1:], Solved(level, multiplier, w, G / self.problem.machine.C)]
 
     def _next(self, aim: float, left: float, grown: int) -> float:
         """The gap over the working blocks to reach next, from that over all blocks."""
