@@ -209,8 +209,11 @@ class MarginDescent:
             self._grow(self._outside(foreseen, AHEAD))
             self._likely = foreseen >= NEAR * self.norm.level(self._norms(self.w))
         elif not self.w.any():
-            G = self._gradient(self._coefficients()[0])
+            b, intercept = self._coefficients()
+            G = self._gradient(b)
             reach = problem.norms(G)
+            at = self._measure(b, intercept, reach, 0.0, self.tol)
+            aim = self._next(aim, relative_gap(at.primal, at.gap), 1)
             self._keep(np.zeros(len(G)), G, 0.0, float(reach.max()) / problem.machine.C)
             self._grow(self._outside(reach))
         while True:
@@ -237,7 +240,7 @@ class MarginDescent:
             intercept -= chosen.shift(self.w)
             weights = self.norm.weights(problem.norms(w), reach)
             values, b = problem.bracket(
-                weights, w, intercept, problem.fitted(w), b, np.square(reach), enough=0.0
+                weights, w, intercept, problem.fitted(w), b, np.square(reach), enough=INSIDE * self.tol * at.primal
             )
             left = relative_gap(values.primal, values.gap)
             self._tell(values.primal, left, last=True)
@@ -431,7 +434,8 @@ class MarginDescent:
         # minus the derivatives of a loss are best for it
         of_loss = 0.0 if self.smooth.exact else loss.gap(self.y, self.costs, b, f)
         gap = of_loss + of_norms
-        if gap <= aim * abs(primal):
+        # the coefficients of losses with a derivative have the best multiple themselves, near a solution
+        if gap <= aim * abs(primal) or (self.smooth.exact and gap > FAR * aim * abs(primal)):
             return Measure(primal, gap, of_loss, of_norms)
         multiple = self.problem.multiple(b, support, gap)
         if multiple != 1.0:
