@@ -167,7 +167,7 @@ private:
 
 // The norm rho of the minimiser of 1/2 sum_i h_i w_i^2 - v'w + alpha/2 rho^2 + pull rho, from the squares of v: the root of
 // sum_i v_i^2 / ((h_i + alpha) rho + pull)^2 = 1, by Newton on the inverse root of the sum, which is nearly linear.
-inline double norm_of_block(const double* square, const double* h, size_t width, double alpha, double pull, double start) {
+KW_CLONES double norm_of_block(const double* square, const double* h, size_t width, double alpha, double pull, double start) {
     double total = 0.0, least = h[0], most = h[0];
     for (size_t i = 0; i < width; ++i) {
         total += square[i];
@@ -181,6 +181,7 @@ inline double norm_of_block(const double* square, const double* h, size_t width,
     double rho = start > low && start < high ? start : low;
     for (int k = 0; k < 60; ++k) {
         double sum = 0.0, slope = 0.0;
+#pragma omp simd reduction(+ : sum, slope)
         for (size_t i = 0; i < width; ++i) {
             const double c = h[i] + alpha, d = 1.0 / (c * rho + pull), term = square[i] * d * d;
             sum += term;
@@ -193,7 +194,8 @@ inline double norm_of_block(const double* square, const double* h, size_t width,
         if (!(next > low && next < high)) next = 0.5 * (low + high);
         const double moved = std::fabs(next - rho);
         rho = next;
-        if (moved <= 1e-14 * rho) break;
+        // the digits of a step are twice those of the one before
+        if (moved <= 1e-9 * rho) break;
     }
     return rho;
 }
@@ -389,6 +391,23 @@ Report on_rows(Blocks& b, const Number* Zt, size_t n, const double* Y, double* r
         });
 }
 
+// to = U'from for the rows of U, which lie `stride` numbers apart, and to = U from
+KW_CLONES void turn(const double* U, size_t stride, size_t width, const double* from, double* to) {
+    std::fill(to, to + width, 0.0);
+    for (size_t i = 0; i < width; ++i)
+#pragma omp simd
+        for (size_t k = 0; k < width; ++k) to[k] += U[i * stride + k] * from[i];
+}
+
+KW_CLONES void turn_back(const double* U, size_t stride, size_t width, const double* from, double* to) {
+    for (size_t i = 0; i < width; ++i) {
+        double sum = 0.0;
+#pragma omp simd reduction(+ : sum)
+        for (size_t k = 0; k < width; ++k) sum += U[i * stride + k] * from[k];
+        to[i] = sum;
+    }
+}
+
 // A quadratic model of a loss on rows: 1/2 sum_i weight_i (y_i - x_i'w - t)^2 with the best t, or without t. For each block,
 // `turns` (p, widest) has the eigenvectors of its part of the second derivative as columns, and b.h the eigenvalues. `means` (p) are the weighted means of the columns, 0 without t. f = X w + t and u = weight (y - f)
 // are kept; `inverse` is 1 / weight, and 0 for rows without one.
@@ -401,15 +420,10 @@ Report on_weighted_rows(Blocks& b, const Number* X, size_t n, const double* turn
     Updated<Number> updated_fit(fit, n), updated_left(left, n);
     Number *f = updated_fit.data(), *u = updated_left.data();
     const auto turned = [&](size_t first, size_t width, const double* from, double* to) {
-        std::fill(to, to + width, 0.0);
-        for (size_t i = 0; i < width; ++i)
-            for (size_t k = 0; k < width; ++k) to[k] += turns[(first + i) * widest + k] * from[i];
+        turn(turns + first * widest, widest, width, from, to);
     };
     const auto turned_back = [&](size_t first, size_t width, const double* from, double* to) {
-        for (size_t i = 0; i < width; ++i) {
-            to[i] = 0.0;
-            for (size_t k = 0; k < width; ++k) to[i] += turns[(first + i) * widest + k] * from[k];
-        }
+        turn_back(turns + first * widest, widest, width, from, to);
     };
     const auto each = [&](const auto& turn) {
         for (size_t k = 0; k < b.count; ++k) {

@@ -119,6 +119,7 @@ class MarginDescent:
         self.chosen = WorkingColumns(problem, single=self._single(problem))
         self.rows = WeightedRows(self.chosen)
         self.w = np.empty(0)
+        self._of = self.w, np.empty(0)  # coefficients, and the norms of their blocks
         self.product = np.zeros(problem.stack.n_samples)
         self._t = 0.0
         self._stopped = False  # whether Ctrl-C was pressed on the way to the first C
@@ -383,9 +384,11 @@ class MarginDescent:
         return grown
 
     def _norms(self, w: Array) -> Array:
-        if not len(w):
-            return np.zeros(0)
-        return np.sqrt(np.add.reduceat(np.square(w), self.chosen.offsets[:-1]))
+        # those of the present coefficients are asked for again and again
+        if w is not self._of[0]:
+            norms = np.sqrt(np.add.reduceat(w * w, self.chosen.offsets[:-1])) if len(w) else np.zeros(0)
+            self._of = w, norms
+        return self._of[1]
 
     def _penalty(self, w: Array) -> float:
         return self.norm.value(self._norms(w))
