@@ -282,8 +282,10 @@ class FeatureStack:
             Positions of the kernels.
         """
         widths = self.widths[kernels]
-        first = np.repeat(self.groups[kernels] - np.r_[0, np.cumsum(widths)[:-1]], widths)
-        return first + np.arange(widths.sum())
+        ends = np.cumsum(widths)
+        found = np.repeat(self.groups[kernels] - ends + widths, widths)
+        found += np.arange(len(found))
+        return found
 
     def gram(self, kernels: Index | None = None) -> FactorGram:
         """The kernels, or some of them, as factors: a copy in float64.

@@ -119,7 +119,7 @@ class MarginDescent:
         self.chosen = WorkingColumns(problem, single=self._single(problem))
         self.rows = WeightedRows(self.chosen)
         self.w = np.empty(0)
-        self._of = self.w, np.empty(0)  # coefficients, and the norms of their blocks
+        self._of = self.w, np.empty(0), 0.0  # coefficients, the norms of their blocks, and the penalty
         self.product = np.zeros(problem.stack.n_samples)
         self._t = 0.0
         self._stopped = False  # whether Ctrl-C was pressed on the way to the first C
@@ -339,7 +339,7 @@ class MarginDescent:
         found = self.on_kernels(part, aim, warm)
         self.n_iter += found.n_iter
         b = found.dual_coef * square
-        self.w = np.repeat(found.weights, np.diff(chosen.offsets)) * chosen.products(b)
+        self.w = np.repeat(found.weights, chosen.widths) * chosen.products(b)
         self.product = chosen.combine(self.w)
         left = found.rel_gap
         self._tell(found.primal * square, left)
@@ -367,7 +367,7 @@ class MarginDescent:
     def _prune(self) -> None:
         """Forget blocks without coefficients, if they have most of the columns."""
         used = self._norms(self.w) > 0 if len(self.w) else np.zeros(0, dtype=bool)
-        widths = np.diff(self.chosen.offsets)
+        widths = self.chosen.widths
         if np.count_nonzero(used) < self.norm.fewest or 2 * int(widths[used].sum()) > self.chosen.n_columns:
             return
         kernels, columns = self.chosen.kernels[used], np.repeat(used, widths)
@@ -380,18 +380,25 @@ class MarginDescent:
     def _grow(self, kernels: Index) -> int:
         grown = self.chosen.add(kernels)
         self.fall = np.inf
-        self.w = np.r_[self.w, np.zeros(self.chosen.n_columns - len(self.w))]
+        self.w = np.concatenate([self.w, np.zeros(self.chosen.n_columns - len(self.w))])
         return grown
 
     def _norms(self, w: Array) -> Array:
-        # those of the present coefficients are asked for again and again
-        if w is not self._of[0]:
-            norms = np.sqrt(np.add.reduceat(w * w, self.chosen.offsets[:-1])) if len(w) else np.zeros(0)
-            self._of = w, norms
-        return self._of[1]
+        """Norms of the blocks of coefficients."""
+        return self._sizes(w)[1]
 
     def _penalty(self, w: Array) -> float:
-        return self.norm.value(self._norms(w))
+        return self._sizes(w)[2]
+
+    def _sizes(self, w: Array) -> tuple[Array, Array, float]:
+        # those of the same coefficients are asked for again and again
+        if w is not self._of[0]:
+            norms = self._norms_of(w)
+            self._of = w, norms, self.norm.value(norms)
+        return self._of
+
+    def _norms_of(self, v: Array) -> Array:
+        return np.sqrt(np.add.reduceat(v * v, self.chosen.offsets[:-1])) if len(v) else np.zeros(0)
 
     # ---- values -----------------------------------------------------------------------------------
 
@@ -465,7 +472,7 @@ class MarginDescent:
 
         Blocks far from having coefficients, by their gradients G, stay without.
         """
-        norms, reach = self._norms(self.w), self._norms(G)
+        norms, reach = self._norms(self.w), self._norms_of(G)
         level = max(self.norm.level(norms), float(reach.max()))
         taken = np.flatnonzero((norms > 0) | (reach >= TAKEN * level) | self._likely[self.chosen.kernels])
         if self.rows.columns is not self.chosen:
@@ -483,7 +490,7 @@ class MarginDescent:
         while True:
             b, t = self._coefficients()
             G = self._products(b)
-            at = self._measure(b, t, self._norms(G), float(self.w @ G), aim)
+            at = self._measure(b, t, self._norms_of(G), float(self.w @ G), aim)
             self._tell(at.primal, relative_gap(at.primal, at.gap))
             if (
                 at.gap <= aim * abs(at.primal)
@@ -528,7 +535,7 @@ class MarginDescent:
         (b, G), h = known, here.h
         # rows without a second derivative have no part in a model on rows
         used = h > 0
-        widest = int(np.diff(chosen.offsets).max())
+        widest = int(chosen.widths.max())
         on_rows = self._on_rows() and widest <= np.count_nonzero(used) and not b[~used].any()
         aim = max(aim, 1e-15 * abs(primal))
         if on_rows:
@@ -544,13 +551,13 @@ class MarginDescent:
             q = C @ self.w + G - self.norm.ridge * self.w
             step = self.norm.minimise(C, q, chosen.offsets, self.w, aim, extent) - self.w
         along = chosen.combine(step)
-        value = self._value(self.w, here)
-        expected = self._penalty(self.w + step) - self._penalty(self.w) - float(G @ step)
+        penalty, whole = self._penalty(self.w), self.w + step
+        value, expected = here.value + penalty, self._penalty(whole) - penalty - float(G @ step)
         # near a solution the value is known to rounding before the gap is
         rounding = sum_error(len(b)) * abs(value) if smooth.exact else 0.0
         length = 1.0
         while length > SHORTEST:
-            w = self.w + length * step
+            w = whole if length == 1.0 else self.w + length * step
             there = Expansion(smooth, self.product + length * along, self._t)
             after = self._value(w, there)
             if after <= value + SUFFICIENT * length * min(expected, 0.0) + rounding:
