@@ -50,7 +50,7 @@ TAKEN = 0.9
 #: Columns that may join at once: so many, or this multiple of those with coefficients.
 LEAST, MORE = 100, 2.0
 #: Along a path working blocks are solved to this gap at once; blocks join from this share of the gradients of others.
-AT_ONCE, AHEAD = 9e-5, 0.95
+AT_ONCE, AHEAD = 9e-5, 0.98
 #: The shortest step, and the required share of the expected decrease.
 SHORTEST, SUFFICIENT = 1e-6, 1e-4
 #: Steps without a smaller gap, and steps at a time where kernels could be used instead.
