@@ -33,8 +33,8 @@ INSIDE, SHARE, ROUGH = 0.7, 0.1, 0.03
 ON_THE_WAY = 0.1
 #: Gaps that are larger than the tolerance by this factor are not bounded to the last digit.
 FAR = 2.0
-#: A model is minimised to this share of the gap.
-MODEL_SHARE = 0.1
+#: A model is minimised to this share of the gap, or to this one of the gap that is wanted.
+MODEL_SHARE, LAST_SHARE = 0.1, 0.5
 #: Weights of rows that have changed by less stay as they are in the second derivative; none for losses of squares.
 COARSE = 0.1
 #: Working columns, as a share of the rows, from which a model is minimised on rows.
@@ -515,7 +515,9 @@ class MarginDescent:
                     chosen.scale(GROWTH)
                 self.fall = at.of_loss
                 inner, known = at.of_loss, None
-            if not self._step(MODEL_SHARE * inner, at.primal, known):
+            # the last step before the aim need not be finer than that
+            enough = LAST_SHARE * min(aim * abs(at.primal), inner) if smooth.exact else 0.0
+            if not self._step(max(MODEL_SHARE * inner, enough), at.primal, known):
                 if not isinstance(smooth, Augmented):
                     return True
                 # a radius too large for the digits of a step
