@@ -241,7 +241,13 @@ class MarginDescent:
             intercept -= chosen.shift(self.w)
             weights = self.norm.weights(problem.norms(w), reach)
             values, b = problem.bracket(
-                weights, w, intercept, problem.fitted(w), b, np.square(reach), enough=INSIDE * self.tol * at.primal
+                weights,
+                w,
+                intercept,
+                problem.fitted(w),
+                b,
+                np.square(reach),
+                enough=INSIDE * self.tol * at.primal,
             )
             left = relative_gap(values.primal, values.gap)
             self._tell(values.primal, left, last=True)
@@ -272,8 +278,8 @@ class MarginDescent:
     def _extrapolate(self) -> Array | None:
         """Go on along the line through the last two solutions, if the objective is lower there.
 
-        Coefficients, their sum of norms and gradients per unit of C are nearly linear in the multiplier of that sum, which
-        is the sum over C. Returns the norms of the gradient there, or None without a move.
+        Coefficients, the sum of their norms and gradients per unit of C are nearly linear in the multiplier of that sum,
+        which is the sum over C. Returns the norms of the gradient there, or None without a move.
         """
         C = self.problem.machine.C
         if len(self.last) < 2 or not self.smooth.exact:
