@@ -240,14 +240,9 @@ class MarginDescent:
             w[chosen.index] = self.w
             intercept -= chosen.shift(self.w)
             weights = self.norm.weights(problem.norms(w), reach)
+            enough = INSIDE * self.tol * at.primal
             values, b = problem.bracket(
-                weights,
-                w,
-                intercept,
-                problem.fitted(w),
-                b,
-                np.square(reach),
-                enough=INSIDE * self.tol * at.primal,
+                weights, w, intercept, problem.fitted(w), b, np.square(reach), enough=enough
             )
             left = relative_gap(values.primal, values.gap)
             self._tell(values.primal, left, last=True)
@@ -278,8 +273,8 @@ class MarginDescent:
     def _extrapolate(self) -> Array | None:
         """Go on along the line through the last two solutions, if the objective is lower there.
 
-        Coefficients, the sum of their norms and gradients per unit of C are nearly linear in the multiplier of that sum,
-        which is the sum over C. Returns the norms of the gradient there, or None without a move.
+        Coefficients, the sum of their norms and gradients over C are nearly linear in the multiplier of that sum, which is
+        the sum over C. Returns the norms of the gradient there, or None without a move.
         """
         C = self.problem.machine.C
         if len(self.last) < 2 or not self.smooth.exact:
@@ -436,7 +431,8 @@ class MarginDescent:
 
     def _products(self, b: Array) -> Array:
         """The gradient of the working columns."""
-        if self._G is not None and self._G[0] is b:
+        # far from a kink of the losses it does not matter that the columns were not centred
+        if self.smooth.exact and self._G is not None and self._G[0] is b:
             return self._G[1][self.chosen.index]
         return self.chosen.products(b)
 
