@@ -273,8 +273,8 @@ class MarginDescent:
     def _extrapolate(self) -> Array | None:
         """Go on along the line through the last two solutions, if the objective is lower there.
 
-        Coefficients, the sum of their norms and gradients over C are nearly linear in the multiplier of that sum, which is
-        the sum over C. Returns the norms of the gradient there, or None without a move.
+        Coefficients, the sum of their norms and gradients over C are nearly linear in the multiplier of that sum, the sum
+        over C. Returns the norms of the gradient there, or None without a move.
         """
         C = self.problem.machine.C
         if len(self.last) < 2 or not self.smooth.exact:
@@ -431,7 +431,7 @@ class MarginDescent:
 
     def _products(self, b: Array) -> Array:
         """The gradient of the working columns."""
-        # far from a kink of the losses it does not matter that the columns were not centred
+        # of losses with kinks a tube at C = 10 stalled with gradients of columns that are not centred
         if self.smooth.exact and self._G is not None and self._G[0] is b:
             return self._G[1][self.chosen.index]
         return self.chosen.products(b)
