@@ -273,7 +273,7 @@ class MarginDescent:
     def _extrapolate(self) -> Array | None:
         """Go on along the line through the last two solutions, if the objective is lower there.
 
-        Coefficients, the sum of their norms and gradients over C are nearly linear in the multiplier of that sum, the sum
+        Coefficients, the sum of norms and gradients over C are nearly linear in the multiplier of that sum: the sum
         over C. Returns the norms of the gradient there, or None without a move.
         """
         C = self.problem.machine.C
