@@ -4,6 +4,7 @@ Modules: `_loops`, `_loops/packed`, `_loops/blocks`, `_loops/logistic`.
 """
 
 import itertools
+import math
 import os
 from contextlib import contextmanager
 
@@ -560,6 +561,43 @@ def test_sums_of_the_logistic_loss(core, rng):
         entropy = -float(costs[costs > 0] @ (a * np.log(a) + (1 - a) * np.log(1 - a)))
         gap = core.logistic_gap(y, costs, b, f)
         assert gap == pytest.approx(loss - entropy + float(b @ f), rel=1e-12)
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_expansions_of_the_logistic_loss(core, fit_intercept, rng):
+    """Intercept, value and both derivatives are those of the single functions, from any start."""
+    n, flattest = 60, 1e-3
+    y, costs = rng.choice([-1.0, 1.0], n), rng.integers(0, 4, size=n) * 0.7
+    for spread, start in ((0.1, 0.0), (3.0, -2.0), (3.0, 1e3), (300.0, 0.5)):
+        product, b, h = spread * rng.normal(size=n), np.full(n, np.nan), np.full(n, np.nan)
+        t, value = core.logistic_expansion(y, costs, product, fit_intercept, flattest, start, b, h)
+        assert t == pytest.approx(
+            core.logistic_intercept(y, costs, product) if fit_intercept else 0.0, abs=1e-12
+        )
+        p = expit(-y * (product + t))
+        assert value == pytest.approx(core.logistic_value(y, costs, product + t), rel=1e-14)
+        np.testing.assert_allclose(b, costs * y * p, rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(h, costs * p * np.maximum(1.0 - p, flattest), rtol=1e-12, atol=1e-300)
+        assert not fit_intercept or abs(math.fsum(b)) <= 4e-16 * np.abs(b).sum()
+
+
+@pytest.mark.skipif(not _loops.HAS_EXTENSION, reason="only the compiled functions read by pointers")
+@pytest.mark.parametrize("short", range(4))
+def test_expansions_of_other_sizes_are_refused(short):
+    arrays = [np.ones(4 - (place == short)) for place in range(4)]
+    with pytest.raises(ValueError, match="must have"):
+        _loops.core.logistic_expansion(np.ones(4), *arrays[:2], True, 1e-3, 0.0, *arrays[2:])
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 1001])
+def test_sums_lose_nothing(core, n, rng):
+    """Sums of terms of any size, also where the large ones cancel."""
+    x = rng.normal(size=n) * 10.0 ** rng.integers(-12, 12, size=n)
+    assert core.exact_sum(x) == pytest.approx(math.fsum(x), rel=1e-15)
+    both = rng.permutation(np.r_[x, 3.0, -x])
+    assert core.exact_sum(both) == pytest.approx(3.0, rel=1e-15)
 
 
 @pytest.mark.parametrize("core", CORES)

@@ -167,7 +167,8 @@ private:
 
 // The norm rho of the minimiser of 1/2 sum_i h_i w_i^2 - v'w + alpha/2 rho^2 + pull rho, from the squares of v: the root of
 // sum_i v_i^2 / ((h_i + alpha) rho + pull)^2 = 1, by Newton on the inverse root of the sum, which is nearly linear.
-inline double norm_of_block(const double* square, const double* h, size_t width, double alpha, double pull, double start) {
+KW_CLONES double norm_of_block(const double* square, const double* h, size_t width, double alpha, double pull, double start,
+                               double settled) {
     double total = 0.0, least = h[0], most = h[0];
     for (size_t i = 0; i < width; ++i) {
         total += square[i];
@@ -181,6 +182,7 @@ inline double norm_of_block(const double* square, const double* h, size_t width,
     double rho = start > low && start < high ? start : low;
     for (int k = 0; k < 60; ++k) {
         double sum = 0.0, slope = 0.0;
+#pragma omp simd reduction(+ : sum, slope)
         for (size_t i = 0; i < width; ++i) {
             const double c = h[i] + alpha, d = 1.0 / (c * rho + pull), term = square[i] * d * d;
             sum += term;
@@ -193,14 +195,14 @@ inline double norm_of_block(const double* square, const double* h, size_t width,
         if (!(next > low && next < high)) next = 0.5 * (low + high);
         const double moved = std::fabs(next - rho);
         rho = next;
-        if (moved <= 1e-14 * rho) break;
+        if (moved <= settled * rho) break;
     }
     return rho;
 }
 
 // One block: from v (T, width) = gradient + h w, its old coefficients and norm, the new coefficients; returns the norm.
 inline double minimise_block(const double* v, const double* h, size_t width, size_t T, double alpha, double pull,
-                             double start, double* square, double* out) {
+                             double start, double settled, double* square, double* out) {
     if (width == 1 && T == 1) {
         const double size = std::fabs(v[0]) - pull, rho = size > 0.0 ? size / (h[0] + alpha) : 0.0;
         out[0] = v[0] < 0.0 ? -rho : rho;
@@ -210,7 +212,7 @@ inline double minimise_block(const double* v, const double* h, size_t width, siz
         square[i] = 0.0;
         for (size_t t = 0; t < T; ++t) square[i] += v[t * width + i] * v[t * width + i];
     }
-    const double rho = norm_of_block(square, h, width, alpha, pull, start);
+    const double rho = norm_of_block(square, h, width, alpha, pull, start, settled);
     if (rho <= 0.0) {
         std::fill(out, out + T * width, 0.0);
         return 0.0;
@@ -233,6 +235,7 @@ struct Blocks {
     size_t p, T;
     double* W;      // (T, p)
     double* norms;  // of all blocks; those of blocks that are not chosen are 0
+    double settled = 1e-14;  // share by which the norm of a block changes in the last step to it
 
     size_t widest() const {
         size_t most = 0;
@@ -312,7 +315,8 @@ Report descend(Blocks& b, double alpha, double aim, int64_t most, const Gradient
                 for (size_t i = 0; i < width; ++i) v[t * width + i] += h[i] * b.W[t * b.p + first + i];
             const double others = std::max(0.0, total - b.norms[m]);
             const double norm =
-                minimise_block(v.data(), h, width, b.T, alpha, alpha * others, b.norms[m], square.data(), fresh.data());
+                minimise_block(v.data(), h, width, b.T, alpha, alpha * others, b.norms[m], b.settled, square.data(),
+                               fresh.data());
             if (norm == 0.0 && b.norms[m] == 0.0) continue;
             bool moved = false;
             for (size_t t = 0; t < b.T; ++t)
@@ -389,6 +393,23 @@ Report on_rows(Blocks& b, const Number* Zt, size_t n, const double* Y, double* r
         });
 }
 
+// to = U'from for the rows of U, which lie `stride` numbers apart, and to = U from
+KW_CLONES void turn(const double* U, size_t stride, size_t width, const double* from, double* to) {
+    std::fill(to, to + width, 0.0);
+    for (size_t i = 0; i < width; ++i)
+#pragma omp simd
+        for (size_t k = 0; k < width; ++k) to[k] += U[i * stride + k] * from[i];
+}
+
+KW_CLONES void turn_back(const double* U, size_t stride, size_t width, const double* from, double* to) {
+    for (size_t i = 0; i < width; ++i) {
+        double sum = 0.0;
+#pragma omp simd reduction(+ : sum)
+        for (size_t k = 0; k < width; ++k) sum += U[i * stride + k] * from[k];
+        to[i] = sum;
+    }
+}
+
 // A quadratic model of a loss on rows: 1/2 sum_i weight_i (y_i - x_i'w - t)^2 with the best t, or without t. For each block,
 // `turns` (p, widest) has the eigenvectors of its part of the second derivative as columns, and b.h the eigenvalues. `means` (p) are the weighted means of the columns, 0 without t. f = X w + t and u = weight (y - f)
 // are kept; `inverse` is 1 / weight, and 0 for rows without one.
@@ -396,20 +417,17 @@ template <class Number>
 Report on_weighted_rows(Blocks& b, const Number* X, size_t n, const double* turns, size_t widest, const double* means,
                         const double* weight, const double* inverse, double* fit, double* left, double alpha, double aim,
                         int64_t most) {
+    // models are not minimised to the last digits, and a step has twice the digits of the one before
+    b.settled = 1e-9;
     std::vector<double> own(widest);
     const std::vector<Number> pull(weight, weight + n);
     Updated<Number> updated_fit(fit, n), updated_left(left, n);
     Number *f = updated_fit.data(), *u = updated_left.data();
     const auto turned = [&](size_t first, size_t width, const double* from, double* to) {
-        std::fill(to, to + width, 0.0);
-        for (size_t i = 0; i < width; ++i)
-            for (size_t k = 0; k < width; ++k) to[k] += turns[(first + i) * widest + k] * from[i];
+        turn(turns + first * widest, widest, width, from, to);
     };
     const auto turned_back = [&](size_t first, size_t width, const double* from, double* to) {
-        for (size_t i = 0; i < width; ++i) {
-            to[i] = 0.0;
-            for (size_t k = 0; k < width; ++k) to[i] += turns[(first + i) * widest + k] * from[k];
-        }
+        turn_back(turns + first * widest, widest, width, from, to);
     };
     const auto each = [&](const auto& turn) {
         for (size_t k = 0; k < b.count; ++k) {

@@ -906,6 +906,28 @@ double logistic_intercept(In1 y, In1 costs, In1 product) {
     return logistic::intercept(y.data(), costs.data(), product.data(), n);
 }
 
+// b and h are results; returns the intercept and the value
+nb::tuple logistic_expansion(In1 y, In1 costs, In1 product, bool fit_intercept, double flattest, double start, Out1 b, Out1 h) {
+    const size_t n = y.shape(0);
+    expect("costs", costs, {n});
+    expect("product", product, {n});
+    expect("b", b, {n});
+    expect("h", h, {n});
+    double value;
+    {
+        nb::gil_scoped_release free;
+        value = logistic::expansion(y.data(), costs.data(), product.data(), n, fit_intercept, flattest, start, b.data(),
+                                    h.data());
+    }
+    return nb::make_tuple(start, value);
+}
+
+double exact_sum(In1 x) {
+    const size_t n = x.shape(0);
+    nb::gil_scoped_release free;
+    return sums::compensated(x.data(), n);
+}
+
 double logistic_value(In1 y, In1 costs, In1 f) {
     const size_t n = y.shape(0);
     expect("costs", costs, {n});
@@ -947,6 +969,8 @@ NB_MODULE(_core, module) {
     module.def("long_product", &long_product);
     module.def("box_smo", &box_smo);
     module.def("logistic_intercept", &logistic_intercept);
+    module.def("logistic_expansion", &logistic_expansion);
+    module.def("exact_sum", &exact_sum);
     module.def("logistic_value", &logistic_value);
     module.def("logistic_gap", &logistic_gap);
     module.def("inner", &inner, "packed"_a, "idx"_a, "H"_a, "out"_a, "threads"_a = 1);

@@ -13,6 +13,8 @@
 #include <limits>
 #include <vector>
 
+#include "sums.hpp"
+
 namespace logistic {
 
 constexpr double EPS = 2.220446049250313e-16;
@@ -80,8 +82,7 @@ inline bool from(double& t, const double* y, const double* costs, const double* 
 }
 
 // rows with a cost of zero are ignored; both classes must have others
-inline double intercept(const double* y, const double* costs, const double* product, size_t n) {
-    double start = 0.0;
+inline double intercept(const double* y, const double* costs, const double* product, size_t n, double start = 0.0) {
     if (from(start, y, costs, product, n)) return start;
     std::vector<double> f[2], log_c[2], knots;
     double total[2] = {0.0, 0.0};
@@ -127,6 +128,30 @@ inline double softplus(double z) { return std::max(z, 0.0) + std::log1p(std::exp
 inline double value(const double* y, const double* costs, const double* f, size_t n) {
     double sum[4] = {0.0, 0.0, 0.0, 0.0};
     for (size_t i = 0; i < n; ++i) sum[i & 3] += costs[i] * softplus(-y[i] * f[i]);
+    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+// The loss at f = product + t, minus its derivatives b, and its second derivatives h, of which probabilities count as at
+// least `flattest`. With an intercept t is the best one, found from t, and b loses what rounding leaves of its sum.
+inline double expansion(const double* y, const double* costs, const double* product, size_t n, bool own, double flattest,
+                        double& t, double* b, double* h) {
+    t = own ? intercept(y, costs, product, n, t) : 0.0;
+    double sum[4] = {0.0, 0.0, 0.0, 0.0};
+    for (size_t i = 0; i < n; ++i) {
+        const double z = -y[i] * (product[i] + t), small = std::exp(-std::fabs(z)), share = 1.0 / (1.0 + small);
+        const double p = z > 0.0 ? share : small * share, q = z > 0.0 ? small * share : share;
+        sum[i & 3] += costs[i] * (std::max(z, 0.0) + std::log1p(small));
+        b[i] = costs[i] * y[i] * p;
+        h[i] = costs[i] * p * std::max(q, flattest);
+    }
+    if (own) {
+        const double missing = sums::compensated(b, n);
+        double heavy = 0.0;
+        for (size_t i = 0; i < n; ++i) heavy += std::max(missing > 0.0 ? b[i] : -b[i], 0.0);
+        const double excess = heavy > 0.0 ? missing / heavy : 0.0;
+        for (size_t i = 0; i < n; ++i)
+            if (b[i] * missing > 0.0) b[i] -= std::fabs(b[i]) * excess;
+    }
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 

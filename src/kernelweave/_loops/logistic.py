@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.special import expit, log_expit, xlogy
 
@@ -54,6 +56,34 @@ def logistic_intercept(y: Array, costs: Array, product: Array) -> float:
             return new
         t = new
     return t
+
+
+def logistic_expansion(
+    y: Array,
+    costs: Array,
+    product: Array,
+    fit_intercept: bool,
+    flattest: float,
+    start: float,
+    b: Array,
+    h: Array,
+) -> tuple[float, float]:
+    """The best intercept and the loss; b receives minus its derivatives, with sum zero, and h the second ones."""
+    t = logistic_intercept(y, costs, product) if fit_intercept else 0.0
+    f = product + t
+    p = expit(-y * f)
+    b[:] = costs * y * p
+    h[:] = costs * p * np.maximum(1.0 - p, flattest)
+    missing = exact_sum(b) if fit_intercept else 0.0
+    heavy = b * missing > 0.0
+    if heavy.any():
+        b[heavy] *= 1.0 - missing / b[heavy].sum()
+    return t, logistic_value(y, costs, f)
+
+
+def exact_sum(x: Array) -> float:
+    """A sum whose rounding errors are added up, too."""
+    return math.fsum(x.tolist())
 
 
 def logistic_value(y: Array, costs: Array, f: Array) -> float:

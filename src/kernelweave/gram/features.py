@@ -122,6 +122,10 @@ class FeatureStack:
     @cached_property
     def square_sums(self) -> Array:
         """Squared norms of the columns, shape (n_features,)."""
+        if not is_sparse(self.Z) and self._in_columns and self.Z.dtype == np.float64:
+            # without the squares in between, of which too large ones are refused by their sums
+            with np.errstate(over="ignore", invalid="ignore"):
+                return np.einsum("ij,ij->j", self.Z, self.Z)
         return self.weighted_square_sums(np.ones(self.n_samples))
 
     def weighted_square_sums(self, weights: Array) -> Array:
@@ -278,8 +282,10 @@ class FeatureStack:
             Positions of the kernels.
         """
         widths = self.widths[kernels]
-        first = np.repeat(self.groups[kernels] - np.r_[0, np.cumsum(widths)[:-1]], widths)
-        return first + np.arange(widths.sum())
+        ends = np.cumsum(widths)
+        found = np.repeat(self.groups[kernels] - ends + widths, widths)
+        found += np.arange(len(found))
+        return found
 
     def gram(self, kernels: Index | None = None) -> FactorGram:
         """The kernels, or some of them, as factors: a copy in float64.

@@ -255,6 +255,12 @@ class Loss(InheritedTexts, ABC):
         """
         return None
 
+    def _expansion(
+        self, y: Array, costs: Array, product: Array, start: float, fit_intercept: bool
+    ) -> tuple[float, float, Array, Array] | None:
+        """Intercept, value, coefficients and second derivatives of `Expansion`, where a loss has them all at once."""
+        return None
+
     # ---- targets ----------------------------------------------------------------------------------
 
     @property

@@ -536,6 +536,13 @@ class Logistic(Loss):
     def intercept(self, y: Array, costs: Array, product: Array) -> float:
         return float(core.logistic_intercept(y, costs, product))
 
+    def _expansion(
+        self, y: Array, costs: Array, product: Array, start: float, fit_intercept: bool
+    ) -> tuple[float, float, Array, Array]:
+        b, h = np.empty_like(product), np.empty_like(product)
+        t, value = core.logistic_expansion(y, costs, product, fit_intercept, FLATTEST, start, b, h)
+        return t, value, b, h
+
     def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:
         return float(core.logistic_gap(y, costs, b, f))
 
@@ -545,7 +552,7 @@ class Logistic(Loss):
         return float(costs @ (entr(a) - xlog1py(1.0 - a, -a)))
 
     def dual_slope(self, y: Array, costs: Array, b: Array) -> Array:
-        a = self._labelled(y, costs, b, np.finfo(float).tiny, 1.0 - 0.5 * EPS)
+        a = self._labelled(y, costs, b, TINY, 1.0 - 0.5 * EPS)
         return y * (np.log1p(-a) - np.log(a))
 
     def bounds(self, y: Array, costs: Array) -> tuple[Array, Array]:

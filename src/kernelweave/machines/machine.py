@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import InputError, check_row_weights, of_given_rows
+from kernelweave._loops import core
 from kernelweave._types import Array
 from kernelweave.machines.box import Values, kernel_product
 from kernelweave.machines.loss import Loss
@@ -168,7 +169,7 @@ class Machine:
     def infeasibility(self, b: Array) -> float:
         """The largest violation of a dual constraint by coefficients."""
         outside = self.loss.infeasibility(self.y, self.costs, b)
-        return max(outside, abs(math.fsum(b.tolist())) if self.fit_intercept else 0.0)
+        return max(outside, abs(float(core.exact_sum(b))) if self.fit_intercept else 0.0)
 
     def feasible(self, b: Array, tolerance: float) -> bool:
         """Whether coefficients are dual feasible up to a share of the sum of their sizes."""

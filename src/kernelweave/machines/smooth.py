@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -47,6 +48,42 @@ GROWTH, FALL = 3.0, 0.3
 SUFFICIENT, SHORTEST = 1e-4, 1e-8
 #: Where limits of slopes are looked for: pairs of distances at which they must be the same.
 FAR = ((1e100, 1e200), (1e6, 1e7), (300.0, 600.0))
+
+
+class Expansion:
+    """Costs of the rows and their derivatives at a product, with the best intercept.
+
+    Attributes
+    ----------
+    product, f : arrays of shape (n_rows,)
+        ``f = product + intercept``.
+    intercept, value : float
+    b, h : arrays of shape (n_rows,)
+        Minus the derivatives, which are feasible coefficients, and the second ones, or somewhat more.
+    """
+
+    def __init__(self, smooth: Smooth, product: Array, start: float) -> None:
+        self._smooth, self.product = smooth, product
+        loss, own = smooth.loss, smooth.fit_intercept
+        known = loss._expansion(smooth.y, smooth.costs, product, start, own) if smooth.exact else None
+        if known is not None:
+            self.intercept, self.value, self.b, self.h = known
+        else:
+            self.intercept = smooth.intercept(product, start)
+            self.value = smooth.value(self.f)
+
+    @cached_property
+    def f(self) -> Array:
+        return self.product + self.intercept
+
+    @cached_property
+    def b(self) -> Array:
+        b = self._smooth.coefficients(self.f)
+        return balanced(b) if self._smooth.fit_intercept else b
+
+    @cached_property
+    def h(self) -> Array:
+        return self._smooth.curvature(self.f)
 
 
 @dataclass

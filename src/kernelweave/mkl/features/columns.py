@@ -34,6 +34,7 @@ class WorkingColumns:
     ----------
     kernels : array of int, shape (n_blocks,)
     inside : array of bool, shape (n_kernels,)
+    widths : array of int, shape (n_blocks,)
     offsets : array of int, shape (n_blocks + 1,)
     index : array of int, shape (n_columns,)
         Numbers of the columns in the stack.
@@ -48,6 +49,7 @@ class WorkingColumns:
         self.problem, self.stack = problem, problem.stack
         self.kernels = np.empty(0, dtype=np.int64)
         self.inside = np.zeros(problem.n_kernels, dtype=bool)
+        self.widths = np.empty(0, dtype=np.int64)
         self.offsets = np.zeros(1, dtype=np.int64)
         self.index = np.empty(0, dtype=np.int64)
         self.single = single
@@ -79,10 +81,12 @@ class WorkingColumns:
             return 0
         stack, before = self.stack, self.n_columns
         own = stack.owned(fresh)
-        self.kernels = np.r_[self.kernels, fresh]
+        widths = stack.widths[fresh]
+        self.kernels = np.concatenate([self.kernels, fresh])
         self.inside[fresh] = True
-        self.offsets = np.r_[self.offsets, before + np.cumsum(stack.widths[fresh])]
-        self.index = np.r_[self.index, own]
+        self.widths = np.concatenate([self.widths, widths])
+        self.offsets = np.concatenate([self.offsets, before + np.cumsum(widths)])
+        self.index = np.concatenate([self.index, own])
         n = stack.n_samples
         if self._sparse:
             self._columns = stack.Z[:, self.index].multiply(self.problem.factors[self.index]).tocsc()

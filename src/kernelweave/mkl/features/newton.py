@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from kernelweave._allowance import used_up
 from kernelweave._types import Array, Index
-from kernelweave.machines.rounding import balanced, sum_error
-from kernelweave.machines.smooth import Augmented, smooth_loss
+from kernelweave.machines.rounding import sum_error
+from kernelweave.machines.smooth import Augmented, Expansion, smooth_loss
 from kernelweave.mkl.features.columns import WorkingColumns
 from kernelweave.mkl.features.norms import KNOWN, NEAR, SumOfNorms, norm_of
 from kernelweave.mkl.features.problem import FeatureProblem, Values
@@ -32,8 +33,8 @@ INSIDE, SHARE, ROUGH = 0.7, 0.1, 0.03
 ON_THE_WAY = 0.1
 #: Gaps that are larger than the tolerance by this factor are not bounded to the last digit.
 FAR = 2.0
-#: A model is minimised to this share of the gap.
-MODEL_SHARE = 0.1
+#: A model is minimised to this share of the gap, or to this one of the gap that is wanted.
+MODEL_SHARE, LAST_SHARE = 0.1, 0.5
 #: Weights of rows that have changed by less stay as they are in the second derivative; none for losses of squares.
 COARSE = 0.1
 #: Working columns, as a share of the rows, from which a model is minimised on rows.
@@ -49,7 +50,7 @@ TAKEN = 0.9
 #: Columns that may join at once: so many, or this multiple of those with coefficients.
 LEAST, MORE = 100, 2.0
 #: Along a path working blocks are solved to this gap at once; blocks join from this share of the gradients of others.
-AT_ONCE, AHEAD = 9e-5, 0.95
+AT_ONCE, AHEAD = 9e-5, 0.98
 #: The shortest step, and the required share of the expected decrease.
 SHORTEST, SUFFICIENT = 1e-6, 1e-4
 #: Steps without a smaller gap, and steps at a time where kernels could be used instead.
@@ -77,6 +78,15 @@ class Measure:
     gap: float
     of_loss: float
     of_norms: float
+
+
+class Solved(NamedTuple):
+    """A solution on a path: the sum of the norms and its multiplier, coefficients, and their gradient over C."""
+
+    level: float
+    multiplier: float
+    w: Array
+    slopes: Array
 
 
 class MarginDescent:
@@ -109,12 +119,13 @@ class MarginDescent:
         self.chosen = WorkingColumns(problem, single=self._single(problem))
         self.rows = WeightedRows(self.chosen)
         self.w = np.empty(0)
+        self._of = self.w, np.empty(0), 0.0  # coefficients, the norms of their blocks, and the penalty
         self.product = np.zeros(problem.stack.n_samples)
         self._t = 0.0
         self._stopped = False  # whether Ctrl-C was pressed on the way to the first C
         self.slow = self.hard = False  # whether kernels are used, and from the beginning
         self.n_before = 0  # steps on the way to the first C
-        self.last: list[tuple[float, float, Array]] = []  # C, sum of norms and coefficients of the last two
+        self.last: list[Solved] = []  # the last two
         self._set(problem)
 
     def _single(self, problem: FeatureProblem) -> bool:
@@ -140,10 +151,7 @@ class MarginDescent:
             self.smooth.centre = np.clip(moved, *problem.machine.loss.bounds(self.y, self.costs))
         self.fall = np.inf
         self._few_sweeps = True  # whether models on rows were minimised by a few sweeps
-        self._known: Array | None = None  # the product to which the intercept belongs
-        self._at: tuple[Array, Array, float] | None = (
-            None  # a product, with coefficients of the rows and an intercept
-        )
+        self._here: Expansion | None = None  # at the product
         self._G: tuple[Array, Array] | None = (
             None  # coefficients of the rows, and the gradient of all features
         )
@@ -158,7 +166,7 @@ class MarginDescent:
         # a start that is worse than zero
         values = []
         for w, product in ((self.w, self.product), (0.0 * self.w, np.zeros_like(self.product))):
-            values.append(self._value(w, product, self.smooth.intercept(product, 0.0)))
+            values.append(self._value(w, Expansion(self.smooth, product, 0.0)))
         if not values[0] <= values[1]:
             self.w, self.product = 0.0 * self.w, np.zeros_like(self.product)
 
@@ -192,14 +200,23 @@ class MarginDescent:
             self._set(self.problem.at(C))
             self._prune()
         problem, chosen = self.problem, self.chosen
+        self._likely = np.zeros(problem.n_kernels, dtype=bool)
         self.n_iter, self.interrupted, self._stopped = 0, self._stopped, False
         self.trace: list[tuple[float, float, int]] = []
         aim, stalled, self.slow = ROUGH, False, self.hard
-        if self._extrapolate():
+        foreseen = self._extrapolate()
+        if foreseen is not None:
             aim = max(AT_ONCE, INSIDE * self.tol)
-            self._grow(self._outside(problem.norms(self._gradient(self._coefficients()[0])), AHEAD))
+            self._grow(self._outside(foreseen, AHEAD))
+            self._likely = foreseen >= NEAR * self.norm.level(self._norms(self.w))
         elif not self.w.any():
-            self._grow(self._outside(problem.norms(self._gradient(self._coefficients()[0]))))
+            b, intercept = self._coefficients()
+            G = self._gradient(b)
+            reach = problem.norms(G)
+            at = self._measure(b, intercept, reach, 0.0, self.tol)
+            aim = self._next(aim, relative_gap(at.primal, at.gap), 1)
+            self._keep(np.zeros(len(G)), G, 0.0, float(reach.max()) / problem.machine.C)
+            self._grow(self._outside(reach))
         while True:
             try:
                 b, intercept, stalled = self._solve_chosen(aim)
@@ -223,8 +240,9 @@ class MarginDescent:
             w[chosen.index] = self.w
             intercept -= chosen.shift(self.w)
             weights = self.norm.weights(problem.norms(w), reach)
+            enough = INSIDE * self.tol * at.primal
             values, b = problem.bracket(
-                weights, w, intercept, problem.fitted(w), b, np.square(reach), enough=0.0
+                weights, w, intercept, problem.fitted(w), b, np.square(reach), enough=enough
             )
             left = relative_gap(values.primal, values.gap)
             self._tell(values.primal, left, last=True)
@@ -235,7 +253,8 @@ class MarginDescent:
                 break
             aim = self._next(aim, left, grown)
         n_before, self.n_before = self.n_before, 0
-        self.last = [*self.last[-1:], (problem.machine.C, float(problem.norms(w).sum()), w)]
+        level = float(problem.norms(w).sum())
+        self._keep(w, G, level, level / problem.machine.C)
         return problem.solution(
             weights, w, intercept, b,
             status=status or Status.STALLED, tol=self.tol, n_iter=self.n_iter + n_before,
@@ -251,28 +270,33 @@ class MarginDescent:
             self._few_sweeps = True
         return found
 
-    def _extrapolate(self) -> bool:
-        """Go on along the line through the last two solutions, if the objective is lower there; returns whether.
+    def _extrapolate(self) -> Array | None:
+        """Go on along the line through the last two solutions, if the objective is lower there.
 
-        The sum of the norms is taken to grow as between them, by a power of C.
+        Coefficients, the sum of norms and gradients over C are nearly linear in the multiplier of that sum: the sum
+        over C. Returns the norms of the gradient there, or None without a move.
         """
         C = self.problem.machine.C
         if len(self.last) < 2 or not self.smooth.exact:
-            return False
-        (C1, level1, w1), (C2, level2, w2) = self.last
-        if not (C1 < C2 < C and 0.0 < level1 < level2):
-            return False
-        # not faster than C, as it may seem to between solutions that are rough
-        slope = min(math.log(level2 / level1) / math.log(C2 / C1), 1.0)
-        ahead = level2 * ((C / C2) ** slope - 1.0) / (level2 - level1)
+            return None
+        first, last = self.last
+        if not (last.multiplier < first.multiplier and first.level < last.level < C * last.multiplier):
+            return None
+        rise = (last.level - first.level) / (first.multiplier - last.multiplier)
+        multiplier = (last.level + rise * last.multiplier) / (C + rise)
+        ahead = (last.multiplier - multiplier) / (first.multiplier - last.multiplier)
         index = self.chosen.index
-        w = np.where(w2[index] != 0.0, w2[index] + ahead * (w2 - w1)[index], 0.0)
-        product = self.chosen.combine(w)
-        t = self.smooth.intercept(product, self._t)
-        if not self._value(w, product, t) < self._value(self.w, self.product, self._intercept()):
-            return False
-        self.w, self.product, self._t, self._known = w, product, t, product
-        return True
+        w = last.w[index]
+        w = np.where(w != 0.0, w + ahead * (w - first.w[index]), 0.0)
+        there = Expansion(self.smooth, self.chosen.combine(w), self._t)
+        if not self._value(w, there) < self._value(self.w, self._at()):
+            return None
+        self._go(w, there)
+        return C * self.problem.norms((1.0 + ahead) * last.slopes - ahead * first.slopes)
+
+    def _keep(self, w: Array, G: Array, level: float, multiplier: float) -> None:
+        """Take a solution as the last one."""
+        self.last = [*self.last[-1:], Solved(level, multiplier, w, G / self.problem.machine.C)]
 
     def _next(self, aim: float, left: float, grown: int) -> float:
         """The gap over the working blocks to reach next, from that over all blocks."""
@@ -316,7 +340,7 @@ class MarginDescent:
         found = self.on_kernels(part, aim, warm)
         self.n_iter += found.n_iter
         b = found.dual_coef * square
-        self.w = np.repeat(found.weights, np.diff(chosen.offsets)) * chosen.products(b)
+        self.w = np.repeat(found.weights, chosen.widths) * chosen.products(b)
         self.product = chosen.combine(self.w)
         left = found.rel_gap
         self._tell(found.primal * square, left)
@@ -344,7 +368,7 @@ class MarginDescent:
     def _prune(self) -> None:
         """Forget blocks without coefficients, if they have most of the columns."""
         used = self._norms(self.w) > 0 if len(self.w) else np.zeros(0, dtype=bool)
-        widths = np.diff(self.chosen.offsets)
+        widths = self.chosen.widths
         if np.count_nonzero(used) < self.norm.fewest or 2 * int(widths[used].sum()) > self.chosen.n_columns:
             return
         kernels, columns = self.chosen.kernels[used], np.repeat(used, widths)
@@ -357,39 +381,47 @@ class MarginDescent:
     def _grow(self, kernels: Index) -> int:
         grown = self.chosen.add(kernels)
         self.fall = np.inf
-        self.w = np.r_[self.w, np.zeros(self.chosen.n_columns - len(self.w))]
+        self.w = np.concatenate([self.w, np.zeros(self.chosen.n_columns - len(self.w))])
         return grown
 
     def _norms(self, w: Array) -> Array:
-        if not len(w):
-            return np.zeros(0)
-        return np.sqrt(np.add.reduceat(np.square(w), self.chosen.offsets[:-1]))
+        """Norms of the blocks of coefficients."""
+        return self._sizes(w)[1]
 
     def _penalty(self, w: Array) -> float:
-        return self.norm.value(self._norms(w))
+        return self._sizes(w)[2]
+
+    def _sizes(self, w: Array) -> tuple[Array, Array, float]:
+        # those of the same coefficients are asked for again and again
+        if w is not self._of[0]:
+            norms = self._norms_of(w)
+            self._of = w, norms, self.norm.value(norms)
+        return self._of
+
+    def _norms_of(self, v: Array) -> Array:
+        return np.sqrt(np.add.reduceat(v * v, self.chosen.offsets[:-1])) if len(v) else np.zeros(0)
 
     # ---- values -----------------------------------------------------------------------------------
 
-    def _intercept(self) -> float:
-        """The best intercept of the smooth loss at the present point."""
-        if self._known is not self.product:
-            self._t, self._known = self.smooth.intercept(self.product, self._t), self.product
-        return self._t
+    def _at(self) -> Expansion:
+        """The smooth loss at the present point."""
+        if self._here is None or self._here.product is not self.product:
+            self._here = Expansion(self.smooth, self.product, self._t)
+            self._t = self._here.intercept
+        return self._here
 
-    def _value(self, w: Array, product: Array, t: float) -> float:
-        return self.smooth.value(product + t) + self._penalty(w)
+    def _go(self, w: Array, there: Expansion) -> None:
+        self.w, self.product, self._t, self._here = w, there.product, there.intercept, there
+
+    def _value(self, w: Array, there: Expansion) -> float:
+        return there.value + self._penalty(w)
 
     def _coefficients(self) -> tuple[Array, float]:
         """Feasible coefficients of the rows at the present point, and the best intercept of the loss itself."""
-        smooth, product = self.smooth, self.product
-        if smooth.exact and self._at is not None and self._at[0] is product:
-            return self._at[1:]
-        t = self._intercept()
-        b = self._settled(smooth.coefficients(product + t))
-        if not smooth.exact and self.problem.machine.fit_intercept:
-            t = self.problem.machine.loss.intercept(self.y, self.costs, product)
-        self._at = product, b, t
-        return b, t
+        here, machine = self._at(), self.problem.machine
+        if self.smooth.exact or not machine.fit_intercept:
+            return here.b, here.intercept
+        return here.b, machine.loss.intercept(self.y, self.costs, self.product)
 
     def _gradient(self, b: Array) -> Array:
         """The gradient of all features, which belongs to the working columns, too, until they move."""
@@ -399,25 +431,23 @@ class MarginDescent:
 
     def _products(self, b: Array) -> Array:
         """The gradient of the working columns."""
-        if self._G is not None and self._G[0] is b:
+        # of losses with kinks a tube at C = 10 stalled with gradients of columns that are not centred
+        if self.smooth.exact and self._G is not None and self._G[0] is b:
             return self._G[1][self.chosen.index]
         return self.chosen.products(b)
-
-    def _settled(self, b: Array) -> Array:
-        """Coefficients with sum zero, if there is an intercept."""
-        return balanced(b) if self.problem.machine.fit_intercept else b
 
     def _measure(self, b: Array, t: float, reach: Array, along: float, aim: float) -> Measure:
         """Both bounds over blocks with norms `reach` of the gradient, which times the coefficients is `along`."""
         loss, f = self.problem.machine.loss, self.product + t
         penalty = self._penalty(self.w)
         support = self.problem.weight_set.support(np.square(reach))
-        primal = loss.total(self.y, self.costs, f) + penalty
+        primal = (self._at().value if self.smooth.exact else loss.total(self.y, self.costs, f)) + penalty
         of_norms = max(0.0, penalty + 0.5 * support - along)
         # minus the derivatives of a loss are best for it
         of_loss = 0.0 if self.smooth.exact else loss.gap(self.y, self.costs, b, f)
         gap = of_loss + of_norms
-        if gap <= aim * abs(primal):
+        # the coefficients of losses with a derivative have the best multiple themselves, near a solution
+        if gap <= aim * abs(primal) or (self.smooth.exact and gap > FAR * aim * abs(primal)):
             return Measure(primal, gap, of_loss, of_norms)
         multiple = self.problem.multiple(b, support, gap)
         if multiple != 1.0:
@@ -444,9 +474,9 @@ class MarginDescent:
 
         Blocks far from having coefficients, by their gradients G, stay without.
         """
-        norms, reach = self._norms(self.w), self._norms(G)
+        norms, reach = self._norms(self.w), self._norms_of(G)
         level = max(self.norm.level(norms), float(reach.max()))
-        taken = np.flatnonzero((norms > 0) | (reach >= TAKEN * level))
+        taken = np.flatnonzero((norms > 0) | (reach >= TAKEN * level) | self._likely[self.chosen.kernels])
         if self.rows.columns is not self.chosen:
             self.rows = WeightedRows(self.chosen)
         quadratic = self.problem.machine.loss.quadratic
@@ -462,7 +492,7 @@ class MarginDescent:
         while True:
             b, t = self._coefficients()
             G = self._products(b)
-            at = self._measure(b, t, self._norms(G), float(self.w @ G), aim)
+            at = self._measure(b, t, self._norms_of(G), float(self.w @ G), aim)
             self._tell(at.primal, relative_gap(at.primal, at.gap))
             if (
                 at.gap <= aim * abs(at.primal)
@@ -481,19 +511,21 @@ class MarginDescent:
             inner = at.gap if smooth.exact else at.of_norms
             known: tuple[Array, Array] | None = (b, G)
             if isinstance(smooth, Augmented) and at.of_norms <= at.of_loss:
-                smooth.centre, self._known = b, None
+                smooth.centre, self._here = b, None
                 if at.of_loss > FALL * self.fall:
                     smooth.radius *= GROWTH
                     chosen.scale(GROWTH)
                 self.fall = at.of_loss
                 inner, known = at.of_loss, None
-            if not self._step(MODEL_SHARE * inner, at.primal, known):
+            # the last step before the aim need not be finer than that
+            enough = LAST_SHARE * min(aim * abs(at.primal), inner) if smooth.exact else 0.0
+            if not self._step(max(MODEL_SHARE * inner, enough), at.primal, known):
                 if not isinstance(smooth, Augmented):
                     return True
                 # a radius too large for the digits of a step
                 smooth.radius /= GROWTH
                 chosen.scale(1.0 / GROWTH)
-                self._known, self.fall = None, np.inf
+                self._here, self.fall = None, np.inf
             if possible and not self._few_sweeps and len(self.y) < chosen.n_columns:
                 # kernels are better than products of so many columns
                 return True
@@ -501,22 +533,20 @@ class MarginDescent:
     def _step(self, aim: float, primal: float, known: tuple[Array, Array] | None) -> bool:
         """One Newton step; returns whether the objective fell. Coefficients of rows and their products may be known."""
         smooth, chosen = self.smooth, self.chosen
-        f = self.product + self._intercept()
+        here = self._at()
         if known is None:
-            b = self._settled(smooth.coefficients(f))
-            known = b, chosen.products(b)
-        b, G = known
-        h = smooth.curvature(f)
+            known = here.b, chosen.products(here.b)
+        (b, G), h = known, here.h
         # rows without a second derivative have no part in a model on rows
         used = h > 0
-        widest = int(np.diff(chosen.offsets).max())
+        widest = int(chosen.widths.max())
         on_rows = self._on_rows() and widest <= np.count_nonzero(used) and not b[~used].any()
         aim = max(aim, 1e-15 * abs(primal))
         if on_rows:
             step = self._model_on_rows(h, b, G, aim) - self.w
         else:
             coarse = COARSE if smooth.exact and not self.problem.machine.loss.quadratic else 0.0
-            root = self.problem.machine.loss.root(self.y, self.costs, f) if chosen.held else None
+            root = self.problem.machine.loss.root(self.y, self.costs, here.f) if chosen.held else None
             if root is None:
                 C, _, _ = chosen.second_derivative(h, coarse, self.norm.ridge)
             else:
@@ -525,15 +555,15 @@ class MarginDescent:
             q = C @ self.w + G - self.norm.ridge * self.w
             step = self.norm.minimise(C, q, chosen.offsets, self.w, aim, extent) - self.w
         along = chosen.combine(step)
-        value = smooth.value(f) + self._penalty(self.w)
-        expected = self._penalty(self.w + step) - self._penalty(self.w) - float(G @ step)
+        penalty, whole = self._penalty(self.w), self.w + step
+        value, expected = here.value + penalty, self._penalty(whole) - penalty - float(G @ step)
         # near a solution the value is known to rounding before the gap is
-        rounding = sum_error(len(f)) * abs(value) if smooth.exact else 0.0
+        rounding = sum_error(len(b)) * abs(value) if smooth.exact else 0.0
         length = 1.0
         while length > SHORTEST:
-            w, product = self.w + length * step, self.product + length * along
-            t = smooth.intercept(product, self._t)
-            after = self._value(w, product, t)
+            w = whole if length == 1.0 else self.w + length * step
+            there = Expansion(smooth, self.product + length * along, self._t)
+            after = self._value(w, there)
             if after <= value + SUFFICIENT * length * min(expected, 0.0) + rounding:
                 break
             length *= 0.5
@@ -544,5 +574,5 @@ class MarginDescent:
             return self._step(aim, primal, known)
         if not after < np.inf:
             return False
-        self.w, self.product, self._t, self._known = w, product, t, product
+        self._go(w, there)
         return after < value + rounding

@@ -86,13 +86,13 @@ class WeightedRows:
             self._inverse = np.divide(1.0, h, out=np.zeros_like(h), where=h > 0.0)
             self._done = np.zeros(0, dtype=bool)
             self._turns, self._squares, self._means = np.empty((0, 0)), np.empty(0), np.empty(0)
-        widths, before = np.diff(offsets), len(self._squares)
+        widths, before = columns.widths, len(self._squares)
         if before < columns.n_columns:
             turns = np.zeros((columns.n_columns, int(widths.max())))
             turns[:before, : self._turns.shape[1]] = self._turns
             self._turns, more = turns, np.zeros(columns.n_columns - before)
-            self._squares, self._means = np.r_[self._squares, more], np.r_[self._means, more]
-            self._done = np.r_[self._done, np.zeros(len(widths) - len(self._done), dtype=bool)]
+            self._squares, self._means = np.concatenate([[self._squares, self._means], [more, more]], axis=1)
+            self._done = np.concatenate([self._done, np.zeros(len(widths) - len(self._done), dtype=bool)])
         fresh = taken[~self._done[taken]]
         if not len(fresh):
             return
