@@ -132,10 +132,29 @@ def texts_of(*others: object) -> Callable[[Owner], Owner]:
     return lambda owner: _completed(owner, "Parameters", others)
 
 
+class MadeText:
+    """The docstring of a class, made when it is first read; the text then stands in the place of this."""
+
+    def __init__(self, make: Callable[..., str], *of: Any) -> None:
+        self.make, self.of = make, of
+
+    def __get__(self, instance: object, owner: type) -> str:
+        owner.__doc__ = self.make(*self.of)
+        return owner.__doc__
+
+
 def _completed(owner: Owner, heading: str, others: Sequence[object]) -> Owner:
-    if owner.__doc__ is None:  # python -OO
-        return owner
-    own = read_docstring(owner.__doc__).entries(heading)
+    if not inspect.isclass(owner):
+        if owner.__doc__ is not None:  # python -OO
+            owner.__doc__ = _complete_text(owner, owner.__doc__, heading, others)
+    elif (written := vars(owner)["__doc__"]) is not None:
+        owner.__doc__ = MadeText(_complete_text, owner, written, heading, others)  # type: ignore[assignment]
+    return owner
+
+
+def _complete_text(owner: Any, written: str | MadeText, heading: str, others: Sequence[object]) -> str:
+    text = written.__get__(None, owner) if isinstance(written, MadeText) else written
+    own = read_docstring(text).entries(heading)
     known: dict[str, Entry] = {}
     for other in reversed(others):
         known |= read_docstring(other.__doc__).entries(heading)
@@ -143,8 +162,7 @@ def _completed(owner: Owner, heading: str, others: Sequence[object]) -> Owner:
     declared = [name for name in inspect.signature(owner).parameters if name in known]
     more = (*own, *known) if heading == "Attributes" else ()
     entries = {name: known[name] for name in dict.fromkeys((*declared, *more))}
-    owner.__doc__ = with_parameters(owner.__doc__, _as_written(entries), heading)
-    return owner
+    return with_parameters(text, _as_written(entries), heading)
 
 
 def _as_written(entries: Mapping[str, Entry]) -> dict[str, Entry]:

@@ -234,6 +234,7 @@ class FamilyLearner(RadiusLearner, MarginLearner, abstract=True):
     """
 
     certificate = LOCAL
+    one_kernel = True
 
     kind: Annotated[
         str, OneOf("rkl", "kl-c", "kl-c-eq10", "margin"), Shown("Criterion of the parameters")
