@@ -30,7 +30,9 @@ class Registry(MutableMapping[str, type[T]]):
     """
 
     def __init__(self, file: str) -> None:
-        self._places = {short: f"kernelweave{place}.{name}" for place, name, short in _lines_of(file) if short}
+        self._places = {
+            short: f"kernelweave{place}.{name}" for place, name, short in _lines_of(file) if short
+        }
         self._classes: dict[str, type[T]] = {}
 
     def place(self, name: str) -> str:

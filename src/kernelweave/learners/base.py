@@ -115,7 +115,9 @@ class Learner(Declaration, BaseEstimator, ABC):
             return
         known = LEARNERS.place(name)
         if known and known != f"{cls.__module__}.{cls.__qualname__}":
-            raise InputError(f"There is a learner {name!r} already, {known.rpartition('.')[2]}. Take another `name`.")
+            raise InputError(
+                f"There is a learner {name!r} already, {known.rpartition('.')[2]}. Take another `name`."
+            )
         LEARNERS[name] = cls
 
     def set_params(self, **params: Any) -> Self:

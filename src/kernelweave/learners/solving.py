@@ -22,10 +22,9 @@ from kernelweave.learners.on_features import TOGETHER, Start, machine_on, pays, 
 from kernelweave.machines.loss import LOSSES, Loss
 from kernelweave.machines.losses import EpsilonInsensitive, Hinge, as_loss
 from kernelweave.machines.machine import Machine
-from kernelweave.mkl.deep import DeepSolution
 from kernelweave.mkl.features.newton import knows
 from kernelweave.mkl.kernel_problem import KernelProblem, Session
-from kernelweave.mkl.layers import TrainedLayers
+from kernelweave.mkl.layers import DeepSolution, TrainedLayers
 from kernelweave.mkl.problem import Problem
 from kernelweave.mkl.solve import methods_for, solve_problem
 from kernelweave.mkl.weight_sets import Simplex, WeightSet

@@ -19,6 +19,7 @@ equations (13) and (20). The published chain rule leaves out the diagonals; here
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -34,8 +35,9 @@ from kernelweave._parameters import LARGEST_NUMBER
 from kernelweave._threads import threads_for
 from kernelweave._types import Array
 from kernelweave.functions import KernelFunction
+from kernelweave.results import Solution
 
-__all__ = ["FirstLayer", "Layers", "Tape", "TrainedLayers"]
+__all__ = ["DeepSolution", "FirstLayer", "Layers", "Tape", "TrainedLayers"]
 
 
 @dataclass
@@ -394,3 +396,28 @@ class TrainedLayers:
         ):
             K = layers.cross_layer(xp, layer, w, K, left, right)
         return K, own[depth]
+
+
+@dataclass(frozen=True)
+class DeepSolution(Solution):
+    """Weights of a deep kernel: a local solution.
+
+    `weights` are those of the base kernels; ``gap`` certifies the machine on the last layer, not the weights.
+
+    Attributes
+    ----------
+    upper : TrainedLayers or None
+        The upper layers; None for a single layer.
+    layer_weights : tuple of arrays
+        Weights of every layer, the lowest first; empty if only the base kernels have learnt weights.
+    value : float
+        The criterion.
+    radius2 : float or None
+        Squared radius of the minimum enclosing ball of the learnt kernel, NaN if the criterion uses none; None
+        if no criterion of the learner does.
+    """
+
+    upper: TrainedLayers | None = None
+    layer_weights: tuple[Array, ...] = ()
+    value: float = math.nan
+    radius2: float | None = None
