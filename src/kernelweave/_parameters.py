@@ -501,7 +501,7 @@ def _beside(function: Callable[..., object], wanted: Callable[[object], bool]) -
 # ---- types for people ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Kind:
     """The type of a parameter in a signature, found when it is shown; `hint` is its annotation."""
 

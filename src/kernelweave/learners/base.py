@@ -31,7 +31,7 @@ Array = NDArray[np.float64]
 LEARNERS: Registry[Learner] = Registry(__file__)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TrainingSet:
     """Kernels and targets, as passed to learners.
 

@@ -46,7 +46,7 @@ LossName = Annotated[
 ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class MarginSolution(Solution):
     """Solutions of all outputs at one C; certificates add up, and `trace` is that of the first output.
 
@@ -123,7 +123,7 @@ class MarginSolution(Solution):
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Output:
     """One output of a training set at one C: its problem, and what rules for weights need beside it.
 

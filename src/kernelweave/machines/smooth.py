@@ -49,7 +49,7 @@ SUFFICIENT, SHORTEST = 1e-4, 1e-8
 FAR = ((1e100, 1e200), (1e6, 1e7), (300.0, 600.0))
 
 
-@dataclass
+@dataclass(eq=False)
 class Smooth:
     """Costs of the rows with a derivative, as functions of the decision values f: a loss that has one.
 
@@ -84,7 +84,7 @@ class Smooth:
         return self.loss.intercept(self.y, self.costs, product) if self.fit_intercept else 0.0
 
 
-@dataclass
+@dataclass(eq=False)
 class Augmented(Smooth):
     """Any loss with the augmented Lagrangian of its dual.
 

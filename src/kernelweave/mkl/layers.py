@@ -40,7 +40,7 @@ from kernelweave.results import Solution
 __all__ = ["DeepSolution", "FirstLayer", "Layers", "Tape", "TrainedLayers"]
 
 
-@dataclass
+@dataclass(eq=False)
 class Tape:
     """Results of a forward pass for the backward pass.
 
@@ -68,7 +68,7 @@ class Tape:
         return self.kernels[-1]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Layers:
     """The functions of every layer above the sum of base kernels.
 
@@ -319,7 +319,7 @@ def _with_diagonal(xp: Any, K: Any, diagonal: Any) -> Any:
     return xp.where(index[:, None] == index[None, :], diagonal[:, None], K)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FirstLayer:
     """A function for each kernel, whose values are the inputs of the layers above: ``K_m(x, X) @ coef[:, m]``.
 
@@ -339,7 +339,7 @@ class FirstLayer:
         return new @ np.ascontiguousarray(self.values.T), xp.sum(new * new, axis=1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TrainedLayers:
     """Layers with their weights and the diagonals of the training rows, for predictions.
 
@@ -398,7 +398,7 @@ class TrainedLayers:
         return K, own[depth]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class DeepSolution(Solution):
     """Weights of a deep kernel: a local solution.
 
