@@ -213,7 +213,7 @@ def _described(cls: Any) -> str:
     known = [read_docstring(vars(base).get("written_doc")).parameters for base in cls.__mro__]
     entries = {}
     for name, parameter in cls.declared_fields.items():
-        found = next((entries[name] for entries in known if name in entries), Entry("", "", ""))
+        found = next((entries[name] for entries in known if name in entries), Entry("", ""))
         own = known[0].get(name) if name in inspect.get_annotations(cls) else found
         kind = own.kind if own is not None and own.kind else _in_words(parameter.annotation.names)
         entries[name] = replace(found, kind=_with_default(kind, parameter.default))

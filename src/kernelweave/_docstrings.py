@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 from typing import Any, TypeVar
@@ -19,12 +19,16 @@ HEADING = re.compile(r"^(\S[^\n]*)\n-{3,}[ ]*$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Entry:
-    """A parameter: its type without the default, its description without markup, and both as they are written."""
+    """A parameter: its type, as it is written too, and the lines of its description."""
 
     kind: str
-    about: str
     lines: str
     written: str = ""
+
+    @property
+    def about(self) -> str:
+        """The description without markup."""
+        return plain(self.lines)
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ class Docstring:
             head, _, below = block.partition("\n")
             names, _, kind = head.partition(" : ")
             plain_kind = re.sub(r",?\s*(default[=:].*|optional)$", "", kind.strip())
-            entry = Entry(plain_kind, plain(below), below, kind)
+            entry = Entry(plain_kind, below, kind)
             found |= {name.strip().lstrip("*"): entry for name in names.split(",")}
         return found
 
@@ -167,4 +171,4 @@ def _complete_text(owner: Any, written: str | MadeText, heading: str, others: Se
 
 def _as_written(entries: Mapping[str, Entry]) -> dict[str, Entry]:
     """Entries with their types as they are written."""
-    return {name: replace(one, kind=one.written) for name, one in entries.items()}
+    return {name: Entry(one.written, one.lines) for name, one in entries.items()}
