@@ -8,8 +8,6 @@ import inspect
 import pickle
 import pkgutil
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from typing import Annotated
 
@@ -463,19 +461,6 @@ def test_names_of_learners_stand_in_the_stub():
     for name, cls in found.items():
         assert cls.name == name
         assert own.place(name) == f"{cls.__module__}.{cls.__qualname__}"
-
-
-def test_a_fit_imports_its_own_learner_only():
-    code = (
-        "import sys, kernelweave as kw\n"
-        "X = [[0.0, 1.0], [1.0, 0.0], [0.2, 1.1], [1.2, 0.1]]\n"
-        "kw.MKLClassifier(learner='rls2', alpha=1.0).fit(X, [0, 1, 0, 1])\n"
-        "assert {'rkl', 'mlmkl'} < set(kw.learners.LEARNERS)\n"
-        "print(*[n for n in ('margin', 'radius', 'deep', 'rls2') if f'kernelweave.learners.{n}' in sys.modules])\n"
-        "print(kw.learners.LEARNERS['rkl'] is kw.learners.RKL)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["rls2", "True"]
 
 
 def test_learners_are_cloned_pickled_and_set(ruled):
