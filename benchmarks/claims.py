@@ -157,7 +157,7 @@ def group_lasso() -> tuple[float, ...]:
 
 
 def group_lasso_elsewhere() -> tuple[float, ...]:
-    """Geometric means of the ratios of the other cases with numbers, of all, and of those with labels, and their ends."""
+    """Geometric means of the ratios of the others with numbers, of all, and of those with labels, with their ends."""
     cases = stored("group_lasso")["cases"]
     assert (
         max(one[name]["largest_gap"] for one in cases.values() for name in ("kernelweave", "adelie")) <= 1e-4

@@ -3,8 +3,10 @@
 Modules: `_declarations`, `_parameters`, `_docstrings`, `_forms`.
 """
 
+import importlib
 import inspect
 import pickle
+import pkgutil
 import re
 from dataclasses import replace
 from typing import Annotated
@@ -21,6 +23,7 @@ import kernelweave as kw
 from kernelweave._declarations import USUAL, declared
 from kernelweave._docstrings import read_docstring
 from kernelweave._forms import shown
+from kernelweave._lazy import Registry
 from kernelweave._parameters import Choice, Flag, Number, OneOf, Shown, Text, Unfit, Whole, said
 from kernelweave.learners import LEARNERS, Uniform
 from kernelweave.learners.solving import CostLearner, MarginLearner
@@ -441,6 +444,23 @@ def test_learners_take_parameters_by_name_only(tilted):
             name = "tilted"
 
     assert LEARNERS["tilted"] is tilted
+    with pytest.raises(kw.InputError, match="There is a learner 'rkl' already, RKL"):
+
+        class Other(Uniform):
+            name = "rkl"
+
+
+def test_names_of_learners_stand_in_the_stub():
+    for file in pkgutil.iter_modules(kw.learners.__path__):
+        importlib.import_module(f"kernelweave.learners.{file.name}")
+    own = Registry(kw.learners.__file__)
+    found = {
+        name: cls for name, cls in LEARNERS.items() if cls.__module__.startswith("kernelweave.learners.")
+    }
+    assert list(own) == list(found)
+    for name, cls in found.items():
+        assert cls.name == name
+        assert own.place(name) == f"{cls.__module__}.{cls.__qualname__}"
 
 
 def test_learners_are_cloned_pickled_and_set(ruled):

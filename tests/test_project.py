@@ -64,12 +64,15 @@ def test_importing_loads_nothing_heavy():
 
 
 def test_only_pictures_and_what_is_above_them_load_matplotlib():
-    # Everything that a model needs, in one process. Not rich: scikit-learn's callbacks load it where it is installed.
+    # Everything that a model needs, in one process; learners by name. Not rich: scikit-learn's callbacks load it where
+    # it is installed.
     names = [n for n in kw.__all__ if n != "plots"]
+    unused = ["matplotlib", "torch", "dask", "cyclopts", "kernelweave.learners.deep"]
     code = (
         "import sys, kernelweave as kw\n"
         f"for name in {names!r}: getattr(kw, name)\n"
-        "print(*[name for name in ('matplotlib', 'torch', 'dask', 'cyclopts') if name in sys.modules])"
+        "assert 'mlmkl' in kw.learners.LEARNERS and 'dmkl' in list(kw.learners.LEARNERS)\n"
+        f"print(*[name for name in {unused!r} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Allowance:
     end: float = math.inf
     work: float = math.inf

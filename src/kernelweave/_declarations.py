@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, ClassVar, Final, dataclass_transform
 
-from kernelweave._docstrings import Entry, read_docstring, with_parameters
+from kernelweave._docstrings import Entry, MadeText, read_docstring, with_parameters
 from kernelweave._errors import InputError
 from kernelweave._parameters import (
     Form,
@@ -156,7 +156,7 @@ class Declaration:
         cls.declared_fields = _fields(cls)
         cls.written_doc = vars(cls).get("__doc__") or ""
         cls.__init__ = _constructor(cls.declared_fields)  # type: ignore[method-assign]
-        cls.__doc__ = _described(cls)
+        cls.__doc__ = MadeText(_described, cls)  # type: ignore[assignment]
 
 
 def _fields(cls: type[Declaration]) -> dict[str, inspect.Parameter]:
@@ -213,7 +213,7 @@ def _described(cls: Any) -> str:
     known = [read_docstring(vars(base).get("written_doc")).parameters for base in cls.__mro__]
     entries = {}
     for name, parameter in cls.declared_fields.items():
-        found = next((entries[name] for entries in known if name in entries), Entry("", "", ""))
+        found = next((entries[name] for entries in known if name in entries), Entry("", ""))
         own = known[0].get(name) if name in inspect.get_annotations(cls) else found
         kind = own.kind if own is not None and own.kind else _in_words(parameter.annotation.names)
         entries[name] = replace(found, kind=_with_default(kind, parameter.default))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 from typing import Any, TypeVar
@@ -19,12 +19,16 @@ HEADING = re.compile(r"^(\S[^\n]*)\n-{3,}[ ]*$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Entry:
-    """A parameter: its type without the default, its description without markup, and both as they are written."""
+    """A parameter: its type, as it is written too, and the lines of its description."""
 
     kind: str
-    about: str
     lines: str
     written: str = ""
+
+    @property
+    def about(self) -> str:
+        """The description without markup."""
+        return plain(self.lines)
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ class Docstring:
             head, _, below = block.partition("\n")
             names, _, kind = head.partition(" : ")
             plain_kind = re.sub(r",?\s*(default[=:].*|optional)$", "", kind.strip())
-            entry = Entry(plain_kind, plain(below), below, kind)
+            entry = Entry(plain_kind, below, kind)
             found |= {name.strip().lstrip("*"): entry for name in names.split(",")}
         return found
 
@@ -132,10 +136,29 @@ def texts_of(*others: object) -> Callable[[Owner], Owner]:
     return lambda owner: _completed(owner, "Parameters", others)
 
 
+class MadeText:
+    """The docstring of a class, made when it is first read; the text then stands in the place of this."""
+
+    def __init__(self, make: Callable[..., str], *of: Any) -> None:
+        self.make, self.of = make, of
+
+    def __get__(self, instance: object, owner: type) -> str:
+        owner.__doc__ = self.make(*self.of)
+        return owner.__doc__
+
+
 def _completed(owner: Owner, heading: str, others: Sequence[object]) -> Owner:
-    if owner.__doc__ is None:  # python -OO
-        return owner
-    own = read_docstring(owner.__doc__).entries(heading)
+    if not inspect.isclass(owner):
+        if owner.__doc__ is not None:  # python -OO
+            owner.__doc__ = _complete_text(owner, owner.__doc__, heading, others)
+    elif (written := vars(owner)["__doc__"]) is not None:
+        owner.__doc__ = MadeText(_complete_text, owner, written, heading, others)  # type: ignore[assignment]
+    return owner
+
+
+def _complete_text(owner: Any, written: str | MadeText, heading: str, others: Sequence[object]) -> str:
+    text = written.__get__(None, owner) if isinstance(written, MadeText) else written
+    own = read_docstring(text).entries(heading)
     known: dict[str, Entry] = {}
     for other in reversed(others):
         known |= read_docstring(other.__doc__).entries(heading)
@@ -143,10 +166,9 @@ def _completed(owner: Owner, heading: str, others: Sequence[object]) -> Owner:
     declared = [name for name in inspect.signature(owner).parameters if name in known]
     more = (*own, *known) if heading == "Attributes" else ()
     entries = {name: known[name] for name in dict.fromkeys((*declared, *more))}
-    owner.__doc__ = with_parameters(owner.__doc__, _as_written(entries), heading)
-    return owner
+    return with_parameters(text, _as_written(entries), heading)
 
 
 def _as_written(entries: Mapping[str, Entry]) -> dict[str, Entry]:
     """Entries with their types as they are written."""
-    return {name: replace(one, kind=one.written) for name, one in entries.items()}
+    return {name: Entry(one.written, one.lines) for name, one in entries.items()}

@@ -3,17 +3,61 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def _lines_of(file: str) -> list[tuple[str, str, str]]:
+    """Module, name and comment of each line of the stub in the folder of a module, in their order."""
+    text = Path(file).with_name("__init__.pyi").read_text(encoding="utf8")
+    return re.findall(r"^from kernelweave(\S*) import (\w+) as \2(?:  # (\S+))?$", text, re.MULTILINE)
 
 
 def names_in(file: str) -> dict[str, str]:
-    """The names in the stub beside a module with their modules, relative to this package, in their order."""
-    text = Path(file).with_suffix(".pyi").read_text(encoding="utf8")
-    found = re.findall(r"^from kernelweave(\S*) import (\w+) as \2$", text, re.MULTILINE)
-    return {name: module for module, name in found}
+    """The names in the stub of a package with their modules, relative to kernelweave, in their order."""
+    return {name: module for module, name, _ in _lines_of(file)}
+
+
+class Registry(MutableMapping[str, type[T]]):
+    """Classes by short names; those in a stub, which has their short names as comments, are imported on first use.
+
+    A class enters, also in the place of its line in the stub, when it is defined. To look for names and to list them
+    imports nothing.
+    """
+
+    def __init__(self, file: str) -> None:
+        self._places = {
+            short: f"kernelweave{place}.{name}" for place, name, short in _lines_of(file) if short
+        }
+        self._classes: dict[str, type[T]] = {}
+
+    def place(self, name: str) -> str:
+        """Module and name of a class, which need not be imported; empty for an unknown short name."""
+        return self._places.get(name, "")
+
+    def __getitem__(self, name: str) -> type[T]:
+        if name not in self._classes:
+            import_module(self._places[name].rpartition(".")[0])
+        return self._classes[name]
+
+    def __setitem__(self, name: str, value: type[T]) -> None:
+        self._places[name], self._classes[name] = f"{value.__module__}.{value.__qualname__}", value
+
+    def __delitem__(self, name: str) -> None:
+        del self._places[name], self._classes[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
 
 
 def value_at(places: Mapping[str, str], name: str, known: dict[str, Any] | None = None) -> Any:

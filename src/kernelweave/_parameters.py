@@ -501,7 +501,7 @@ def _beside(function: Callable[..., object], wanted: Callable[[object], bool]) -
 # ---- types for people ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Kind:
     """The type of a parameter in a signature, found when it is shown; `hint` is its annotation."""
 
@@ -571,9 +571,10 @@ def check_fields(owner: Any, *, named: bool = False) -> None:
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
     """Check and convert all arguments of a function by the rules of its parameters; `max_time` limits all of it."""
+    signature = readable(function)
     names = [
         name
-        for name, parameter in inspect.signature(function).parameters.items()
+        for name, parameter in signature.parameters.items()
         if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
     ]
 
@@ -592,7 +593,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         with allowed(seconds=seconds):
             return function(*given, *args[len(given) :], **named)  # type: ignore[arg-type]
 
-    call.__signature__ = readable(function)  # type: ignore[attr-defined]
+    call.__signature__ = signature  # type: ignore[attr-defined]
     return call
 
 

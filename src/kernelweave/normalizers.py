@@ -37,7 +37,7 @@ __all__ = [
 Array = NDArray[np.float64]
 
 
-@dataclass
+@dataclass(eq=False)
 class FittedNormalizer:
     """Statistics of one normaliser on one training set.
 

@@ -1,9 +1,13 @@
-"""Estimators: scikit-learn's interface for sources, learners and normalisers."""
+"""Estimators: scikit-learn's interface for sources, learners and normalisers.
 
-from kernelweave.estimators.classifier import MKLClassifier
-from kernelweave.estimators.cv import MKLClassifierCV, MKLRegressorCV
-from kernelweave.estimators.estimator import BaseMKL
-from kernelweave.estimators.regressor import MKLRegressor
-from kernelweave.estimators.survival import MKLSurvival
+Names are imported on first use, and listed only in `__init__.pyi`.
+"""
 
-__all__ = ["BaseMKL", "MKLClassifier", "MKLClassifierCV", "MKLRegressor", "MKLRegressorCV", "MKLSurvival"]
+from kernelweave._lazy import names_in, value_at
+
+_PLACES = names_in(__file__)
+__all__ = sorted(_PLACES)
+
+
+def __getattr__(name: str) -> object:
+    return value_at(_PLACES, name, globals())

@@ -74,7 +74,7 @@ def not_an_estimate(parameter: str) -> str:
     return f"the score that chose {parameter}, not an estimate for new rows"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Candidates:
     """Regularisation parameters, and what chooses among them; without scores there is one.
 
@@ -263,7 +263,7 @@ class Candidates:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Chosen:
     """A chosen regularisation parameter.
 

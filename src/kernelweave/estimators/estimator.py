@@ -58,7 +58,6 @@ from kernelweave.fitting.out_of_fold import OutOfFold
 from kernelweave.fitting.rowless import REFUSAL, RowlessSource
 from kernelweave.fitting.source import Source, TableSource
 from kernelweave.fitting.task import NormalizedProblem, Report, SolvedProblem, Task, problems_of
-from kernelweave.learners.radius import FamilyLearner
 from kernelweave.results import RelaxedSolution, Status, relative_gap
 from kernelweave.views import Table
 
@@ -105,7 +104,7 @@ def attributes_of(model: Model) -> dict[str, Any]:
         found["support_"] = np.flatnonzero((model.dual_coef != 0).any(axis=1))
     if isinstance(model.source, TableSource):
         found["kernels_"] = list(model.source.kernels)
-    if isinstance(model.learner, FamilyLearner):
+    if model.learner.one_kernel:
         every = [model.kernel_parameters(k) for k in range(model.n_outputs)]
         found["kernel_parameters_"] = every[0] if len(every) == 1 else every
     if model.learner.regularization_parameter == "C":

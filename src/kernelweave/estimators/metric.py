@@ -25,7 +25,7 @@ LOST, WON = 1.1, 0.85
 FEWEST_ROWS, MOST_ROWS, MOST_COLUMNS = 100, 2000, 40
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ViewMetric:
     """The metric of a view.
 

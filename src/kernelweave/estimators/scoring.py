@@ -222,7 +222,7 @@ def if_defined(score: Score) -> Score:
     return one
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DecidedScore:
     """The score of rows at the best of some levels: the class of the largest ``p / share ** level`` is predicted.
 
@@ -302,7 +302,7 @@ class DecidedScore:
         return *max(found, key=lambda one: one[0] if one[0] == one[0] else -np.inf), offsets
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TaskScore:
     """The score that chooses a regularisation parameter of a task.
 

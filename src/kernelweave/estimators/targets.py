@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 Classes = NDArray[Any] | list[NDArray[Any]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Targets:
     """What is to be predicted, as problems for learners.
 

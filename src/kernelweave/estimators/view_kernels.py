@@ -20,7 +20,7 @@ from kernelweave.views.selection import listing
 __all__ = ["ViewPlace", "check_kernels", "kernels_of_views", "places_of"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ViewPlace:
     """A view for kernels.
 

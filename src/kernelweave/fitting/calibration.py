@@ -17,7 +17,7 @@ Array = NDArray[np.float64]
 METHODS = ("temperature", "platt", "isotonic")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Calibration:
     """Curves from decision values to probabilities.
 

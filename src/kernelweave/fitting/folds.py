@@ -198,7 +198,7 @@ def split_rows(
     return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FoldPath:
     """A path on the training rows of a fold.
 
@@ -291,7 +291,7 @@ def _beside(paths: list[FoldPath]) -> FoldPath:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FoldScores:
     """Scores of candidates on folds.
 

@@ -20,7 +20,7 @@ Columns = NDArray[np.intp]
 UNITS = 2**22
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LinearLayout:
     """Linear kernels as sums: kernel `owners[t]` has ``factors[t] (x - shifts[t]) (z - shifts[t])`` of `columns[t]`.
 

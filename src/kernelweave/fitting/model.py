@@ -49,7 +49,7 @@ def view_in(label: str) -> str:
     return label.rpartition(" on ")[2] if " on " in label else label
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LinearForm:
     """A model of linear kernels as a function of the columns: ``X @ coef.T + intercept``.
 

@@ -209,7 +209,7 @@ class ViewCompletion:
         return self._learnt[way, g]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Part:
     """Kernels of the same views.
 
@@ -230,7 +230,7 @@ class Part:
     source: TableSource
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Levels:
     """Of kernels, on the training rows that have them: mean of all values, of the diagonal, and their difference."""
 

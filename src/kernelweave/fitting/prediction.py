@@ -30,7 +30,7 @@ ONLY = np.zeros(1, dtype=np.intp)
 FEATURES = 2**23
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FeatureForm:
     """A model as a function of the features of its kernels: ``sum_m (phi_m(x) - mean_m) @ coef_m + intercept``.
 
@@ -49,7 +49,7 @@ class FeatureForm:
     means: Array | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Expansions:
     """Several solutions at once: sums of kernels with coefficients and an intercept, for each output.
 
@@ -154,7 +154,7 @@ class Products(Generic[Q]):
             yield where, m, found + self._levels[m]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class NewRows(Generic[Q]):
     """New rows for a source, with the normalisation of its kernels.
 

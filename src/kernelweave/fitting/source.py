@@ -137,7 +137,7 @@ class Source(ABC, Generic[Q]):
         return False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Correction:
     """Negative eigenvalues of a training matrix that were set to zero.
 

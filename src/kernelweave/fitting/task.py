@@ -80,7 +80,7 @@ def silent(_: str) -> bool:
     return False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Task:
     """A learning task.
 
@@ -206,7 +206,7 @@ class Task:
         return np.argmax(np.concatenate(self.targets, axis=1), axis=1)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class NormalizedProblem(TrainingSet):
     """A problem as learners get it, on kernels of one scale, with what predictions and reports need to know.
 
@@ -232,7 +232,7 @@ class NormalizedProblem(TrainingSet):
     means: Array | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SolvedProblem:
     """A problem with its solution."""
 

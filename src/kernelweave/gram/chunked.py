@@ -35,7 +35,7 @@ class ChunkWork(Protocol):
         """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SampledRows:
     """Some rows, held.
 

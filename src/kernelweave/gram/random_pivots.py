@@ -23,7 +23,7 @@ DEPENDENT = 1e-10
 BLOCK_SHARE, BLOCK_LEAST, BLOCK_MOST = 0.1, 8, 128
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pivots:
     """Pivots with the Cholesky factor of the matrix on them.
 

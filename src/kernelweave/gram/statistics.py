@@ -44,7 +44,7 @@ LOST = 1e-8
 ROWS = 256
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Part:
     """Sums over rows whose products are in a matrix.
 

@@ -46,7 +46,7 @@ class Composed(Kernel, described=False):
     needs_psd_check = _of_parts("needs_psd_check", any, "Whether a kernel inside may not be semidefinite.")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Terms(Composed, described=False):
     """Base of sums and products: a flat tuple of terms, combined by one operation."""
 
@@ -263,7 +263,7 @@ class Around(Composed, described=False):
         return f"({self.kernel!r})" if isinstance(self.kernel, Terms | Scaled) else repr(self.kernel)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Scaled(Around):
     """A positive multiple of a kernel, factor * k(x, z); usually written ``2.0 * k``.
 
@@ -413,7 +413,7 @@ class Prepared(Around):
         return f"{self._inside()}.prepared({', '.join(steps)})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class On(Around):
     """A kernel restricted to some columns, k(x[columns], z[columns]); usually written ``k.on(columns)``.
 

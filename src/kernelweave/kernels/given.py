@@ -78,7 +78,7 @@ def _cells(table: Table) -> Any:
     return A.values if isinstance(A, IncompleteRows) else A
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(init=False, frozen=True, repr=False)
 class Custom(Kernel, described=False):
     """Any function of two arrays of rows; :class:`Pairwise` is for functions of two objects.
 

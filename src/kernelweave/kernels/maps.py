@@ -44,7 +44,7 @@ MEASURED = 2_000
 RISK = 0.01
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LeftOut:
     """What a map leaves out of a kernel, on the training rows.
 

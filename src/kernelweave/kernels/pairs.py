@@ -38,7 +38,7 @@ def has_missing(A: PairRows) -> bool:
     return not is_node(A) and bool(np.isnan(A.data if is_sparse(A) else A).any())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ColumnSpread:
     """Mean contributions of columns to statistics of pairs of training rows.
 
@@ -279,7 +279,7 @@ def pair_values(kind: str, A: PairRows, B: PairRows | None = None) -> FloatArray
     return mirror(S)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Others:
     """Rows that new ones are compared with, and what follows from these rows alone.
 

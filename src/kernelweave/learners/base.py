@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from kernelweave._checks import InputError
+from kernelweave._checks import InputError, check_known
 from kernelweave._declarations import Declaration, Declared, declared
 from kernelweave._docstrings import plain, read_docstring
+from kernelweave._extensions import load_extensions
+from kernelweave._lazy import Registry
 from kernelweave._parameters import MaxTime, Tol, check_values, with_present_names
 from kernelweave.gram import FeatureStack, Gram
 from kernelweave.kernels.base import Kernel
@@ -24,11 +26,12 @@ from kernelweave.results import Path, Solution
 
 Array = NDArray[np.float64]
 
-#: Learners by the short names that ``learner=`` takes: every class with a `name`, as soon as it is defined.
-LEARNERS: dict[str, type[Learner]] = {}
+#: Learners by the short names that ``learner=`` takes: those of this package, and every class with a `name` as soon as
+#: it is defined.
+LEARNERS: Registry[Learner] = Registry(__file__)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TrainingSet:
     """Kernels and targets, as passed to learners.
 
@@ -92,6 +95,8 @@ class Learner(Declaration, BaseEstimator, ABC):
     validates: ClassVar[bool] = False
     #: Whether a path can begin with weights: see `TrainingSet.start`.
     begins: ClassVar[bool] = False
+    #: Whether all weights are parameters of one kernel, as `kernel_parameters_` has them.
+    one_kernel: ClassVar[bool] = False
     #: Whether it can be used for regression.
     regression: ClassVar[bool] = True
     #: Learnt parameters of the kernel of the last layer.
@@ -108,9 +113,11 @@ class Learner(Declaration, BaseEstimator, ABC):
         name = vars(cls).get("name")
         if not name:
             return
-        known = LEARNERS.get(name)
-        if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
-            raise InputError(f"There is a learner {name!r} already, {known.__name__}. Take another `name`.")
+        known = LEARNERS.place(name)
+        if known and known != f"{cls.__module__}.{cls.__qualname__}":
+            raise InputError(
+                f"There is a learner {name!r} already, {known.rpartition('.')[2]}. Take another `name`."
+            )
         LEARNERS[name] = cls
 
     def set_params(self, **params: Any) -> Self:
@@ -337,3 +344,30 @@ class Learner(Declaration, BaseEstimator, ABC):
         callback : callable, optional
             ``callback(position, solution)``; a true value ends the path.
         """
+
+
+def resolve(learner: str | Learner) -> Learner:
+    """Turn a short name or an object into a learner.
+
+    Parameters
+    ----------
+    learner : str or Learner
+        What estimators take as `learner`. A name gives the learner with its defaults; an unknown one is an error that
+        lists the known ones.
+
+    Returns
+    -------
+    Learner
+    """
+    if isinstance(learner, Learner):
+        chosen = learner
+    elif isinstance(learner, str):
+        if learner not in LEARNERS:
+            load_extensions()
+        chosen = LEARNERS[check_known(learner, LEARNERS, "learner")]()
+    else:
+        raise InputError(
+            f"`learner` must be a name ({', '.join(map(repr, LEARNERS))}) or a learner, got {learner!r}."
+        )
+    chosen.check()
+    return chosen

@@ -35,14 +35,13 @@ from kernelweave.mkl.criteria.deep import Criterion, DualValue, OutOfFold, SpanB
 from kernelweave.mkl.deep import (
     STEPS,
     DeepKernel,
-    DeepSolution,
     Descent,
     Project,
     Validation,
     machine_at,
     solve_deep,
 )
-from kernelweave.mkl.layers import Layers
+from kernelweave.mkl.layers import DeepSolution, Layers
 from kernelweave.mkl.weight_sets import Simplex
 
 __all__ = ["DMKL", "MLMKL", "DeepUniform", "TwoLayerMKL"]

@@ -34,7 +34,7 @@ def pays(n_rows: int, n_features: int, loss: Loss, *, sparse: bool = True) -> bo
     return n_features <= share * n_rows
 
 
-@dataclass
+@dataclass(eq=False)
 class Start(WarmStart):
     """Where a learner begins: the solution of a similar problem, and the descent on features that found it.
 

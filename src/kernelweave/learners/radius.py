@@ -20,9 +20,8 @@ from kernelweave.learners.base import Array
 from kernelweave.learners.solving import CostLearner, MarginLearner, Output
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.losses import SquaredHinge
-from kernelweave.mkl.deep import DeepSolution
 from kernelweave.mkl.families import FunctionOfSum, GaussianOfSum, WeightedSum
-from kernelweave.mkl.layers import TrainedLayers
+from kernelweave.mkl.layers import DeepSolution, TrainedLayers
 from kernelweave.mkl.radius import MOST, STEPS, solve_radius_problem
 from kernelweave.results import RadiusSolution, Solution
 
@@ -234,6 +233,7 @@ class FamilyLearner(RadiusLearner, MarginLearner, abstract=True):
     """
 
     certificate = LOCAL
+    one_kernel = True
 
     kind: Annotated[
         str, OneOf("rkl", "kl-c", "kl-c-eq10", "margin"), Shown("Criterion of the parameters")

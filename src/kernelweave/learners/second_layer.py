@@ -7,7 +7,8 @@ from typing import Annotated
 from kernelweave._parameters import MaxIter, Number, OneOf, Shown, Whole
 from kernelweave.kernels import RBF, Kernel, Linear, Polynomial
 from kernelweave.learners.solving import LossName, MarginLearner, Output
-from kernelweave.mkl.deep import FINAL_TOL, DeepSolution
+from kernelweave.mkl.deep import FINAL_TOL
+from kernelweave.mkl.layers import DeepSolution
 from kernelweave.mkl.second_layer import solve_second_layer
 from kernelweave.mkl.solve import solve_problem
 

@@ -22,10 +22,9 @@ from kernelweave.learners.on_features import TOGETHER, Start, machine_on, pays, 
 from kernelweave.machines.loss import LOSSES, Loss
 from kernelweave.machines.losses import EpsilonInsensitive, Hinge, as_loss
 from kernelweave.machines.machine import Machine
-from kernelweave.mkl.deep import DeepSolution
 from kernelweave.mkl.features.newton import knows
 from kernelweave.mkl.kernel_problem import KernelProblem, Session
-from kernelweave.mkl.layers import TrainedLayers
+from kernelweave.mkl.layers import DeepSolution, TrainedLayers
 from kernelweave.mkl.problem import Problem
 from kernelweave.mkl.solve import methods_for, solve_problem
 from kernelweave.mkl.weight_sets import Simplex, WeightSet
@@ -47,7 +46,7 @@ LossName = Annotated[
 ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class MarginSolution(Solution):
     """Solutions of all outputs at one C; certificates add up, and `trace` is that of the first output.
 
@@ -124,7 +123,7 @@ class MarginSolution(Solution):
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Output:
     """One output of a training set at one C: its problem, and what rules for weights need beside it.
 

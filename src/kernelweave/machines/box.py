@@ -45,7 +45,7 @@ INDEFINITE = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Values:
     """Values of a machine at coefficients.
 
@@ -104,7 +104,7 @@ class WithData(Objective, Protocol):
         """The machine of some rows."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BoxProblem:
     """The data of the quadratic program.
 

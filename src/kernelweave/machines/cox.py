@@ -58,7 +58,7 @@ TIES = OneOf("breslow", "efron")
 TINY = 1e-290
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Order:
     """Rows in the order of their times, in groups of equal ones, events first.
 
@@ -123,7 +123,7 @@ def _order(stored: bytes, stratified: bool) -> Order:
     return Order(order, y[order] > 0.0, starts, group, strata, rows)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Terms:
     """The logarithms in the loss, in the order of time.
 
@@ -188,7 +188,7 @@ class Terms:
         return np.asarray(expit(z))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class At:
     """The partial likelihood at decision values; rows in the order of time.
 

@@ -42,7 +42,7 @@ INSIDE = 1e-12
 STIFFEST = 1e10
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sides:
     """The dual of a machine for an interior point: one variable for a row of a class, two for a tube.
 

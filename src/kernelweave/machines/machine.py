@@ -30,7 +30,7 @@ from kernelweave.results import Certificate, MachineSolution, Solution, Statemen
 OUTSIDE = 1e-12
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Machine:
     """A loss with its data.
 
@@ -209,7 +209,7 @@ class Machine:
         return np.zeros((len(V), len(V))) if system is None else system.quadratic_forms(V[:, where])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class OnKernel:
     """A machine on one kernel, of shape (n_samples, n_samples)."""
 

@@ -86,7 +86,7 @@ class Expansion:
         return self._smooth.curvature(self.f)
 
 
-@dataclass
+@dataclass(eq=False)
 class Smooth:
     """Costs of the rows with a derivative, as functions of the decision values f: a loss that has one.
 
@@ -121,7 +121,7 @@ class Smooth:
         return self.loss.intercept(self.y, self.costs, product) if self.fit_intercept else 0.0
 
 
-@dataclass
+@dataclass(eq=False)
 class Augmented(Smooth):
     """Any loss with the augmented Lagrangian of its dual.
 

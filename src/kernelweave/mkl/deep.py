@@ -22,9 +22,9 @@ from kernelweave.gram import Gram
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.criteria.deep import Criterion, shares_of
-from kernelweave.mkl.layers import Layers, Tape, TrainedLayers
+from kernelweave.mkl.layers import DeepSolution, Layers, Tape, TrainedLayers
 from kernelweave.mkl.loop import Limits, Look, Loop, Moves, SessionOf, Step, minimise
-from kernelweave.results import Solution, Status
+from kernelweave.results import Status
 
 Rows = NDArray[np.int64]
 Project = Callable[[list[Array]], list[Array]]
@@ -113,31 +113,6 @@ class DeepKernel:
         diagonals = self.layers.diagonals(kappa, weights[1:])[:-1]
         upper = tuple(np.array(w) for w in weights[1:])
         return TrainedLayers(self.layers.functions, self.layers.cosine, upper, tuple(diagonals))
-
-
-@dataclass(frozen=True)
-class DeepSolution(Solution):
-    """Weights of a deep kernel: a local solution.
-
-    `weights` are those of the base kernels; ``gap`` certifies the machine on the last layer, not the weights.
-
-    Attributes
-    ----------
-    upper : TrainedLayers or None
-        The upper layers; None for a single layer.
-    layer_weights : tuple of arrays
-        Weights of every layer, the lowest first; empty if only the base kernels have learnt weights.
-    value : float
-        The criterion.
-    radius2 : float or None
-        Squared radius of the minimum enclosing ball of the learnt kernel, NaN if the criterion uses none; None
-        if no criterion of the learner does.
-    """
-
-    upper: TrainedLayers | None = None
-    layer_weights: tuple[Array, ...] = ()
-    value: float = math.nan
-    radius2: float | None = None
 
 
 @dataclass

@@ -35,7 +35,7 @@ LOOSEST = 1e-2
 FINEST = 1e-16
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class KernelProblem(OnStack):
     """A machine on a stack of kernels, and the set of their weights.
 
@@ -148,7 +148,7 @@ class KernelProblem(OnStack):
         return self.weight_set.in_statement(self.machine.statement(self.scale))
 
 
-@dataclass
+@dataclass(eq=False)
 class Session(SessionOf["Point"]):
     """A problem during its solution: counts, and the start.
 
@@ -234,7 +234,7 @@ class Session(SessionOf["Point"]):
         return replace(found, certificate=certificate)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Point:
     """Weights, shape (n_kernels,), and the machine solved at them."""
 

@@ -19,6 +19,7 @@ equations (13) and (20). The published chain rule leaves out the diagonals; here
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -34,11 +35,12 @@ from kernelweave._parameters import LARGEST_NUMBER
 from kernelweave._threads import threads_for
 from kernelweave._types import Array
 from kernelweave.functions import KernelFunction
+from kernelweave.results import Solution
 
-__all__ = ["FirstLayer", "Layers", "Tape", "TrainedLayers"]
+__all__ = ["DeepSolution", "FirstLayer", "Layers", "Tape", "TrainedLayers"]
 
 
-@dataclass
+@dataclass(eq=False)
 class Tape:
     """Results of a forward pass for the backward pass.
 
@@ -66,7 +68,7 @@ class Tape:
         return self.kernels[-1]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Layers:
     """The functions of every layer above the sum of base kernels.
 
@@ -317,7 +319,7 @@ def _with_diagonal(xp: Any, K: Any, diagonal: Any) -> Any:
     return xp.where(index[:, None] == index[None, :], diagonal[:, None], K)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FirstLayer:
     """A function for each kernel, whose values are the inputs of the layers above: ``K_m(x, X) @ coef[:, m]``.
 
@@ -337,7 +339,7 @@ class FirstLayer:
         return new @ np.ascontiguousarray(self.values.T), xp.sum(new * new, axis=1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TrainedLayers:
     """Layers with their weights and the diagonals of the training rows, for predictions.
 
@@ -394,3 +396,28 @@ class TrainedLayers:
         ):
             K = layers.cross_layer(xp, layer, w, K, left, right)
         return K, own[depth]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class DeepSolution(Solution):
+    """Weights of a deep kernel: a local solution.
+
+    `weights` are those of the base kernels; ``gap`` certifies the machine on the last layer, not the weights.
+
+    Attributes
+    ----------
+    upper : TrainedLayers or None
+        The upper layers; None for a single layer.
+    layer_weights : tuple of arrays
+        Weights of every layer, the lowest first; empty if only the base kernels have learnt weights.
+    value : float
+        The criterion.
+    radius2 : float or None
+        Squared radius of the minimum enclosing ball of the learnt kernel, NaN if the criterion uses none; None
+        if no criterion of the learner does.
+    """
+
+    upper: TrainedLayers | None = None
+    layer_weights: tuple[Array, ...] = ()
+    value: float = math.nan
+    radius2: float | None = None

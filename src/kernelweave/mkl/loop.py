@@ -30,7 +30,7 @@ def most_work(n_samples: int, n_kernels: int) -> float:
     return WORK + WORK_EACH * (n_samples + n_kernels)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Look(Generic[P]):
     """The result of one iteration.
 
@@ -73,7 +73,7 @@ class Look(Generic[P]):
 Moves = Generator[Look[P] | None, None, Status]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Limits:
     """Stopping rules of a step, and its definition of progress.
 
@@ -115,7 +115,7 @@ class Limits:
 NO_LIMITS = Limits()
 
 
-@dataclass
+@dataclass(eq=False)
 class Loop(Generic[P]):
     """Iterations: their trace, the best point, and when to stop.
 

@@ -40,7 +40,7 @@ WIDTHS, ROUNDS, RIDGES = (1.0, 3.0, 10.0), 4, np.logspace(-6, 2, 17)
 SHORTEST = 1e-6
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LearntMetric:
     """A metric, as a map of columns.
 
@@ -64,7 +64,7 @@ class LearntMetric:
     history: Array = field(repr=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Rows:
     """Distinct rows in standard units, sorted, with their weights, mean targets, and the scatter around these."""
 
@@ -162,7 +162,7 @@ def _merged(X: Array, Y: Array, weights: Array) -> _Rows:
 # ---- the evidence ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Pairs:
     """Absolute differences of all pairs of different rows, in the order of a triangle; `kept` has those of all columns.
 

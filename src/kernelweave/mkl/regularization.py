@@ -335,7 +335,7 @@ def relax_path(
 # ---- selection criteria ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Criteria:
     """Selection criteria at one solution.
 

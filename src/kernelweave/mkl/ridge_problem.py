@@ -42,7 +42,7 @@ SAFETY = 4.0
 CHUNK = 256
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RidgeProblem(OnStack):
     """The data of Problem 5 for the solvers.
 

@@ -25,8 +25,8 @@ from kernelweave._types import Array
 from kernelweave.functions import KernelFunction
 from kernelweave.gram import Gram
 from kernelweave.machines.machine import Machine
-from kernelweave.mkl.deep import ENDS, FINAL_TOL, PATIENCE, SHORTER, SUFFICIENT, DeepSolution
-from kernelweave.mkl.layers import FirstLayer, Layers, TrainedLayers
+from kernelweave.mkl.deep import ENDS, FINAL_TOL, PATIENCE, SHORTER, SUFFICIENT
+from kernelweave.mkl.layers import DeepSolution, FirstLayer, Layers, TrainedLayers
 from kernelweave.mkl.loop import Limits, Look, Loop, Moves, SessionOf, Step, minimise
 from kernelweave.results import MachineSolution, Solution, Status
 

@@ -152,7 +152,7 @@ def relative_gap(primal: float, gap: float) -> float:
     return gap / abs(primal) if primal != 0 else float("inf")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Certificate(ShortRepr):
     """Bounds on the distance of a solution from the optimum.
 

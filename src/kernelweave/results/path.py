@@ -22,7 +22,7 @@ S_co = TypeVar("S_co", bound=Solution, covariant=True)
 Measure = Callable[[bool], Mapping[str, Array]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class Path(ShortRepr, Generic[S_co]):
     """Solutions along regularisation parameters, and their numbers as arrays.
 

@@ -93,7 +93,7 @@ NO_PROOF, NO_FEATURES = np.empty((0, 0)), np.empty(0)
 GIVEN = ("weights", "dual_coef", "feature_coef")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class Solution(ShortRepr):
     """Weights of kernels and the machine on their sum, with a certificate.
 
@@ -328,7 +328,7 @@ class Solution(ShortRepr):
 
 
 @inherits_attributes
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class MachineSolution(Solution):
     """A machine on one kernel.
 
@@ -380,7 +380,7 @@ class MachineSolution(Solution):
 
 
 @inherits_attributes
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class Ball(MachineSolution):
     """The minimum enclosing ball of the rows in the feature space of one kernel.
 
@@ -401,7 +401,7 @@ class Ball(MachineSolution):
 
 
 @inherits_attributes
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class RadiusSolution(Solution):
     """A kernel learnt by margin and radius.
 
@@ -430,7 +430,7 @@ class RadiusSolution(Solution):
 
 
 @inherits_attributes
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class AlignmentSolution(Solution):
     """Weights from the alignment of kernels with the targets, nonnegative with sum 1.
 
@@ -453,7 +453,7 @@ class AlignmentSolution(Solution):
 
 
 @inherits_attributes
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class RelaxedSolution(Solution):
     """RLS2 with weights of one regularisation parameter and the coefficients of others.
 
@@ -517,7 +517,7 @@ def _one_of(coef: Array, which: int) -> Array:
     return coef[which] if math.prod(coef.shape) else coef
 
 
-@dataclass
+@dataclass(eq=False)
 class WarmStart:
     """A warm start: the weights and coefficients of a similar problem.
 

@@ -23,7 +23,7 @@ __all__ = ["HINT", "Column", "GivenTable", "check_missing", "plain_array", "plai
 HINT = "; estimators do it, in every fold anew, with missing='impute', or skip such cells with missing='skip'"
 
 
-@dataclass
+@dataclass(eq=False)
 class Column:
     """One given column: values (n_rows,), numeric or object; whether it is categorical, or has other objects."""
 
@@ -119,7 +119,7 @@ def _category(value: object) -> str | float:
     return float(value) if isinstance(value, numbers.Number) else str(value)  # type: ignore[arg-type]
 
 
-@dataclass
+@dataclass(eq=False)
 class GivenTable:
     """A table as it is given: names of columns if they have any, and a matrix of numbers, or column by column."""
 

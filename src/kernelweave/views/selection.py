@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ColumnSlice:
     """A slice of columns as a hashable value.
 
@@ -49,7 +49,7 @@ class ColumnSlice:
         return f"slice({self.start!r}, {self.stop!r}, {self.step!r})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ColumnMask:
     """A boolean column mask as a hashable value.
 

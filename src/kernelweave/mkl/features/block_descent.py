@@ -360,7 +360,7 @@ def turn_blocks(columns: Array, widths: Index, out: Array) -> tuple[list[Array |
     return turns, np.einsum("ij,ij->i", out, out, dtype=np.float64)
 
 
-@dataclass
+@dataclass(eq=False)
 class Point:
     """A solution on the working blocks, before all blocks are evaluated; in the solver's units."""
 
@@ -379,7 +379,7 @@ class Point:
         return float(self.norms.sum())
 
 
-@dataclass
+@dataclass(eq=False)
 class Evaluated:
     """A dual point, the squared norms of all blocks of its gradient, and values with the best multiple of it.
 

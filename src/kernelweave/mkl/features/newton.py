@@ -70,7 +70,7 @@ def knows(weight_set: WeightSet) -> bool:
     return isinstance(weight_set, KNOWN)
 
 
-@dataclass
+@dataclass(eq=False)
 class Measure:
     """The value at working blocks, its distance from a bound, and its parts at the coefficients themselves."""
 

@@ -442,7 +442,7 @@ class Ball(OverWeights):
         return self._on_sphere(d * (aimed / d) ** t)
 
 
-@dataclass
+@dataclass(eq=False)
 class At:
     """The best coefficients at some weights, with the gradients there, the value, and a factor of the system."""
 

@@ -67,7 +67,7 @@ OF_C = ("machine", "costs", "_losses")
 UNITS = ("traces", "unit", "kernel_factors", "factors", "kernel_sizes", "sizes")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Values:
     """The value of coefficients and its distance from a bound, in the solver's units.
 
@@ -83,7 +83,7 @@ class Values:
     rounding: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Candidate:
     """The numbers of a solution that its certificate is computed from, in the units of the problem.
 
@@ -108,7 +108,7 @@ class Candidate:
     quadratic_forms: Array | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FeatureProblem:
     """A loss on rows with explicit features in blocks, or on kernels that are made when needed.
 

@@ -39,7 +39,7 @@ SHORTER, SHORT = (0.5, 0.25, 0.1, 0.03, 0.01, 0.003, 1e-3, 3e-4, 1e-4, 3e-5, 1e-
 TOGETHER = 2**18
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Evaluation:
     """Values and derivatives of machines at points: ``f = Z coef + intercept``.
 
@@ -143,7 +143,7 @@ class Sums(NamedTuple):
     hessian: tuple[Array, ...]
 
 
-@dataclass
+@dataclass(eq=False)
 class Point:
     """A point that was evaluated."""
 
@@ -153,7 +153,7 @@ class Point:
     value: float
 
 
-@dataclass
+@dataclass(eq=False)
 class Best:
     """The point with the smallest gap so far."""
 

@@ -122,7 +122,7 @@ class RowsInstead(FeatureStack):
         return np.unique(np.searchsorted(self.groups, index, side="right") - 1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Summary:
     """The rows that the rows of a problem stand for, if these are fewer rows with the same products.
 

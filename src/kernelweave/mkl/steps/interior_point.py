@@ -62,7 +62,7 @@ def has_interior(problem: KernelProblem) -> bool:
     return fits and problem.machine.loss.quadratic and problem.machine.fit_intercept
 
 
-@dataclass
+@dataclass(eq=False)
 class InteriorPoint(MarginStep):
     """Predictor-corrector steps from the middle of the box, on a growing part of the kernels if they are many.
 

@@ -33,7 +33,7 @@ SLOW_ROWS = 1000
 MOST_REJECTED = 30
 
 
-@dataclass
+@dataclass(eq=False)
 class Newton(MarginStep):
     """Newton on the shares, with the second derivative for constant free rows.
 

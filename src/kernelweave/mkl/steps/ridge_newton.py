@@ -30,7 +30,7 @@ PATIENCE, SHORT_PATIENCE = 15, 3
 LIMITS = Limits(idle=PATIENCE, smaller=0.999, lower=math.inf, repeats=False)
 
 
-@dataclass
+@dataclass(eq=False)
 class RidgeStart:
     """The warm start from one alpha to the next along a path."""
 
@@ -54,7 +54,7 @@ class RidgeStart:
         return ahead / total if total > 0 else self.weights
 
 
-@dataclass
+@dataclass(eq=False)
 class _Iterate:
     """Weights with all numbers computed at them."""
 
@@ -220,7 +220,7 @@ def _all_quadratic_forms(
     return quadratic_forms, largest
 
 
-@dataclass
+@dataclass(eq=False)
 class RidgeSession(SessionOf[_Iterate]):
     """RLS2 at one regularisation parameter during its solution.
 
