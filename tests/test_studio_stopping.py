@@ -204,6 +204,25 @@ def test_a_full_disk_stops_no_fit(bench, monkeypatch):
     assert (row.stage, row.output, row.weights) == ("fold 1", "c", {0: 1.0})
 
 
+@pytest.mark.parametrize(
+    ("of_all", "outputs", "problem", "expected"),
+    [
+        ("", (), 0, ""),
+        ("", (), 1, "problem 2"),
+        ("", ("a", "b"), 1, "b"),
+        ("", ("a", "b"), 2, "problem 3"),
+        ("c", ("a", "b"), 1, "c"),
+        ("c", (), 1, "c"),
+    ],
+)
+def test_a_step_has_the_name_of_its_problem(of_all, outputs, problem, expected):
+    step = PathStep("step")
+    step.label, step.problem, step.alpha, step.weights, step.rel_gap = "path", problem, 1.0, [1.0], 0.0
+    progress = Progress(None, RUN, 3, outputs)
+    progress.output = of_all
+    assert progress._point(step).output == expected
+
+
 def test_a_failed_change_leaves_the_database_free(tmp_path):
     """Otherwise every other writer, such as a login, would wait for half a minute."""
     store, other = Store(tmp_path / "s.sqlite"), Store(tmp_path / "s.sqlite")
