@@ -223,6 +223,28 @@ def test_a_step_has_the_name_of_its_problem(of_all, outputs, problem, expected):
     assert progress._point(step).output == expected
 
 
+def test_figures_of_evidence_need_nothing_else(tmp_path):
+    from kernelweave.inspection.registry import Finding
+    from kernelweave_app.reports import close
+    from kernelweave_app.runs.evidence import write_evidence
+    from kernelweave_app.studio.worker import draw_figure
+
+    weights = [[0.2], [0.8]]
+    details = {
+        "names": ["a", "b"],
+        "outputs": ["weight"],
+        "weights": weights,
+        "low": weights,
+        "high": weights,
+    }
+    write_evidence(tmp_path, {"stability": Finding(n=10, details=details)})
+    picture = draw_figure(tmp_path, "stability")
+    assert [bar.get_width() for bar in picture.figure.axes[0].patches] == [0.8, 0.2]
+    close(picture.figure)
+    with pytest.raises(FileNotFoundError):
+        draw_figure(tmp_path, "calibration")
+
+
 def test_a_failed_change_leaves_the_database_free(tmp_path):
     """Otherwise every other writer, such as a login, would wait for half a minute."""
     store, other = Store(tmp_path / "s.sqlite"), Store(tmp_path / "s.sqlite")

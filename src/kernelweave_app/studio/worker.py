@@ -160,7 +160,7 @@ class Progress:
         return self
 
     def _point(self, step: PathStep) -> PathPoint:
-        weights = np.atleast_2d(np.asarray(step.weights, dtype=float))
+        weights = np.atleast_2d(step.weights)
         weights = fractions_of(weights.reshape(-1, weights.shape[-1]), axis=1).mean(axis=0)
         order = np.argsort(-weights, kind="stable")[:MOST_WEIGHTS]
         unnamed = f"problem {step.problem + 1}" if step.problem else ""
