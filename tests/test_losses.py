@@ -10,7 +10,8 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import kernelweave as kw
-from kernelweave.machines.box import UNBOUNDED
+from kernelweave.machines import loss as loss_module
+from kernelweave.machines.box import UNBOUNDED, kernel_product
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.losses import LOSSES, Quantile, as_loss
 from kernelweave.machines.machine import Machine
@@ -310,3 +311,25 @@ def test_the_intercept_balances_coefficients_of_any_size(name, rng):
         for start in (0.0, -40.0, 300.0):
             b = smooth.coefficients(product + smooth.intercept(product, start))
             assert abs(b.sum()) <= 1e-12 * np.abs(b).sum()
+
+
+@pytest.mark.parametrize("name", ["logistic", "poisson"])
+def test_only_gaps_near_rounding_have_a_longer_product(name, rng, monkeypatch):
+    K, machine = problem(name, rng)
+    calls = []
+
+    def product(*given, long=False):
+        calls.append(long)
+        return kernel_product(*given, long=long)
+
+    monkeypatch.setattr(loss_module, "kernel_product", product)
+    usual = machine.solve(K, tol=1e-9)
+    least = usual.certificate.rounding / usual.primal
+    assert machine.solve(K, tol=20.0 * least).status is kw.solvers.Status.CONVERGED
+    assert calls == [False, False]
+    # the gap of the usual product has this share of rounding errors, and cannot be smaller
+    assert machine.solve(K, tol=0.6 * least).status is kw.solvers.Status.CONVERGED
+    assert calls == [False, False, False, True]
+    # longer sums make entries no better
+    machine.solve(K, tol=0.6 * least, entry_error=1e-15)
+    assert calls == [False, False, False, True, False]
