@@ -379,7 +379,9 @@ def test_a_metric_that_wins_on_some_of_many_rows_is_taken_without_all_of_them(rn
 
 def numbers_told(model):
     """Squared errors with and without the metric, and whether it was taken, of one that was tried on all rows."""
-    told = r" and (taken|not taken), as the squared error on the same folds is (\S+) with it and (\S+) without"
+    told = (
+        r" and (taken|not taken), as the squared error on the same folds is (\S+) with it and (\S+) without"
+    )
     taken, own, usual = re.search(told, model.explain_defaults()).groups()
     return float(own), float(usual), taken == "taken"
 
