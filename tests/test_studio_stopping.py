@@ -226,7 +226,7 @@ def test_a_run_tells_all_that_it_does(bench, undrawn, monkeypatch):
     assert read_evidence(here.folder)["stability"].n == 3
     made = worker.print_figure(str(here.folder), "stability", 84.0, "svg")
     assert (here.folder / jobs.PRINTED / made["file"]).read_text("utf8") == "<svg></svg>"
-    table = str(here.places.root.parent / "iris.csv")
+    table = str(here.places.root / "iris.csv")
     time_of = worker.measure({**SPEC, "alphas": "2"}, {"iris": table})
     assert time_of["low"] <= time_of["seconds"] <= time_of["high"]
     assert time_of["memory"] > 8 * 150**2
