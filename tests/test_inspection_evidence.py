@@ -969,3 +969,24 @@ def test_outputs_that_there_are_not(output):
     words = "Unknown output 'd'" if output == "d" else f"`output` must be from 0 to 2, got {output}"
     with pytest.raises(InputError, match=words):
         which_output(("a", "b", "c"), output)
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "message"),
+    [
+        ("stabilitty", 0, "Unknown evidence 'stabilitty'. Did you mean 'stability'"),
+        ("stability", -1, "The number of .* must be from 1 to 10000, got -1"),
+        ("stability", 10_001, "The number of .* must be from 1 to 10000, got 10001"),
+        ("stability", 1, "At least 2 .* are needed, got 1"),
+        ("stability", 2, r"this needs the training rows \(pass `training`\), which is not there"),
+    ],
+)
+def test_evidence_that_cannot_be_computed(name, count, message):
+    X = np.linspace(0.0, 1.0, 12)[:, None]
+    model = kw.MKLRegressor(kw.banks.linear_features(1), alpha=0.1).fit(X, X[:, 0])
+    with pytest.raises(InputError, match=message):
+        compute(name, inspection.Basis(model=model, count=count))
+    with pytest.raises(InputError, match="together, or neither"):
+        inspection.findings(model, X)
+    with pytest.raises(InputError, match=r"a pair \(X, y\), got 1 parts"):
+        inspection.findings(model, training=(X,))
