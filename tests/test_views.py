@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import sparse
 
 from kernelweave._checks import InputError
 from kernelweave.views import (
@@ -496,3 +497,16 @@ def test_views_of_columns_that_there_are_not(tmp_path):
     }
     with pytest.raises(InputError, match="None of the 2 views names a column"):
         expand_views({"v": ["x*"], "w": ["y"]}, columns, partial=True)
+
+
+@pytest.mark.parametrize(
+    "holder", [lambda a: a, lambda a: [a, "x"], lambda a: (1, [a]), lambda a: sparse.csr_array(a[None])]
+)
+def test_cells_that_hold_long_arrays_differ_by_every_number(holder):
+    """Also by those that their texts leave out."""
+    one, other = np.arange(3000.0), np.arange(3000.0)
+    other[1500] = 0.5
+    cells = np.empty((3, 1), dtype=object)
+    cells[:, 0] = [holder(one), holder(one.copy()), holder(other)]
+    codes = as_table(cells).values[:, 0]
+    assert codes[0] == codes[1] != codes[2]
