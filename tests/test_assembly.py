@@ -3,6 +3,7 @@
 Modules: `gram/building`, `fitting/source`, `fitting/stacks`.
 """
 
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -259,6 +260,22 @@ def test_rows_of_a_stack_and_of_a_bank(table, rng):
         others = np.setdiff1d(np.arange(40), inner)
         for where, m, K in part.cross(rows.queries(others), np.arange(len(KERNELS))):
             np.testing.assert_array_equal(K, stack[np.ix_(train[others], picked)][where, :, m])
+
+
+def test_cross_grams_have_a_column_for_each_training_row(rng):
+    block = rng.random((3, 4, 2))
+    given = StackSource(rng.random((4, 4, 2)))
+    assert given.read_queries(block, 4) is not None
+    for wrong, n_columns in ((block, 5), (block[:, :, :1], 4), (block[:, :, 0], 4)):
+        words = rf"n_train={n_columns}, n_kernels=2\), got {re.escape(str(wrong.shape))}"
+        with pytest.raises(InputError, match=words):
+            given.read_queries(wrong, n_columns)
+    with pytest.raises(InputError, match="cross-Gram of 0 rows"):
+        given.read_queries(block[:0], 4)
+    with pytest.raises(InputError, match="NaN"):
+        given.read_queries(block * [1.0, np.nan], 4)
+    one = StackSource(rng.random((4, 4, 1)))
+    np.testing.assert_array_equal(one.read_queries(block[:, :, 0], 4), block[:, :, :1])
 
 
 def test_names_are_the_labels_of_the_kernels(table):

@@ -84,6 +84,9 @@ def test_zeros_count_as_often_as_their_rows_weigh():
     assert kernels_of(table) == DENSE
     assert len(kernels_of(table, sample_weight=np.array([3.0, 1.0, 1.0]))) == len(DENSE) + 3
     assert len(kernels_of(table[[0, 0, 0, 1, 2]])) == len(DENSE) + 3
+    views = {"a": table, "b": table}
+    assert len(kernels_of(views)) == 2 * len(DENSE)
+    assert len(kernels_of(views, sample_weight=np.array([3.0, 1.0, 1.0]))) == 2 * (len(DENSE) + 3)
 
 
 def test_sparse_rows_are_never_standardised():

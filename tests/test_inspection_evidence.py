@@ -6,6 +6,7 @@ Modules: `inspection`, `inspection/arguments`, `inspection/curves`, `inspection/
 
 import inspect
 import json
+import re
 from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
@@ -25,7 +26,9 @@ from sklearn.svm import SVC
 
 import kernelweave as kw
 from kernelweave import InputError, inspection
+from kernelweave._parameters import check_value
 from kernelweave.inspection import refitting
+from kernelweave.inspection.arguments import OfRows, which_output
 from kernelweave.inspection.held import HeldOut, divisions_of
 from kernelweave.inspection.registry import Rows, at, collect, compute, gained
 from kernelweave.inspection.scores import held_gain, held_intervals
@@ -988,3 +991,72 @@ def test_what_intervals_out_of_fold_add_for_shared_rows_has_a_bound(classes, rng
     assert own["accuracy"].low <= expected.low * (1 + 1e-12)
     for name, one in own.items():
         assert one.high - one.low > 1.1 * (without[name].high - without[name].low), name
+
+
+@pytest.mark.parametrize(
+    ("value", "rank"),
+    [
+        ([1, 2], 1),
+        (["a", "b"], 1),
+        (np.array([True, False]), 1),
+        (np.array(["a", 1.0], dtype=object), 1),
+        ([[1.0, 2.0]], 2),
+        (np.zeros((1, 1, 1)), 0),
+        ([], 0),
+        ([[]], 0),
+        (3.0, 0),
+        (None, 0),
+        ("text", 0),
+        (b"text", 0),
+        ([1j, 2.0], 0),
+        (np.array(["2020-01-01"], dtype="datetime64[D]"), 0),
+        ([[1], [2, 3]], 0),
+        (np.array([{}, [1]], dtype=object), 0),
+    ],
+)
+def test_entries_of_rows_are_numbers_texts_or_truth_values(value, rank):
+    for rule in (OfRows(), OfRows((2,)), OfRows((1, 2))):
+        if rank in rule.ndim:
+            np.testing.assert_array_equal(check_value(rule, "y", value), value)
+        else:
+            with pytest.raises(InputError, match=rf"`y` must be {re.escape(rule.words())}, got "):
+                check_value(rule, "y", value)
+
+
+def test_frames_of_rows_stay_frames():
+    frame = pd.DataFrame({"a": [1.0, 2.0]})
+    for given, ranks, kept in ((frame, (1, 2), True), (frame["a"], (1, 2), True), (frame["a"], (1,), False)):
+        assert (check_value(OfRows(ranks), "y", given) is given) == kept
+
+
+@pytest.mark.parametrize("output", [None, 0, "a", 1, "b", np.int64(2)])
+def test_outputs_by_name_and_place(output):
+    assert which_output(("a", "b", "c"), output) == {None: 0, "a": 0, "b": 1}.get(output, output)
+
+
+@pytest.mark.parametrize("output", [3, -1, "d"])
+def test_outputs_that_there_are_not(output):
+    words = "Unknown output 'd'" if output == "d" else f"`output` must be from 0 to 2, got {output}"
+    with pytest.raises(InputError, match=words):
+        which_output(("a", "b", "c"), output)
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "message"),
+    [
+        ("stabilitty", 0, "Unknown evidence 'stabilitty'. Did you mean 'stability'"),
+        ("stability", -1, "The number of .* must be from 1 to 10000, got -1"),
+        ("stability", 10_001, "The number of .* must be from 1 to 10000, got 10001"),
+        ("stability", 1, "At least 2 .* are needed, got 1"),
+        ("stability", 2, r"this needs the training rows \(pass `training`\), which is not there"),
+    ],
+)
+def test_evidence_that_cannot_be_computed(name, count, message):
+    X = np.linspace(0.0, 1.0, 12)[:, None]
+    model = kw.MKLRegressor(kw.banks.linear_features(1), alpha=0.1).fit(X, X[:, 0])
+    with pytest.raises(InputError, match=message):
+        compute(name, inspection.Basis(model=model, count=count))
+    with pytest.raises(InputError, match="together, or neither"):
+        inspection.findings(model, X)
+    with pytest.raises(InputError, match=r"a pair \(X, y\), got 1 parts"):
+        inspection.findings(model, training=(X,))

@@ -701,6 +701,7 @@ def test_parse(text, k):
     [
         ("rbg(gamma=1)", "Unknown kernel 'rbg'. Did you mean 'rbf'.*Known: .*'linear'.*'rbf'"),
         ("rbf(gama=1)", "Did you mean 'gamma'"),
+        ("linear(gamma=1)", "Kernel 'linear' has no parameters, got 'gamma'"),
         ("rbf(1, 2)", "once each"),
         ("rbf(1, gamma=2)", "once each"),
         ("rbf(gamma=x)", "Cannot read the value 'x'"),

@@ -1,6 +1,6 @@
 """The formulas of every loss: conjugates, their slopes and gaps as sums, and that a wrong formula is found.
 
-Modules: `machines/loss`, `machines/losses`.
+Modules: `machines/loss`, `machines/losses`, `machines/smooth`.
 """
 
 from dataclasses import replace
@@ -10,10 +10,12 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import kernelweave as kw
-from kernelweave.machines.box import UNBOUNDED
+from kernelweave.machines import loss as loss_module
+from kernelweave.machines.box import UNBOUNDED, kernel_product
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.losses import LOSSES, Quantile, as_loss
 from kernelweave.machines.machine import Machine
+from kernelweave.machines.smooth import Augmented
 from problems import targets_for
 
 #: Those that are sums over rows; the others are in test_survival.
@@ -295,3 +297,39 @@ def test_of_many_rows_the_intercept_is_the_middle_of_a_flat_piece(rng):
     costs[:3_000] += 1e-10
     found = Loss.intercept(Quantile(0.3), y[order], costs[order], product)
     assert found == pytest.approx(y[2_999], rel=1e-12)
+
+
+@EVERY
+def test_the_intercept_balances_coefficients_of_any_size(name, rng):
+    """Of the smoothed dual, from far away too, where its curvature is zero."""
+    _, machine = problem(name, rng)
+    product = 3.0 * rng.standard_cauchy(len(machine.y))
+    for scale in (1e-10, 1.0):
+        costs = scale * machine.costs
+        centre = scale * np.minimum(np.maximum(rng.normal(size=len(costs)), -0.1), 0.1)
+        smooth = Augmented(machine.loss, machine.y, costs, centre=centre, radius=1.0)
+        for start in (0.0, -40.0, 300.0):
+            b = smooth.coefficients(product + smooth.intercept(product, start))
+            assert abs(b.sum()) <= 1e-12 * np.abs(b).sum()
+
+
+@pytest.mark.parametrize("name", ["logistic", "poisson"])
+def test_only_gaps_near_rounding_have_a_longer_product(name, rng, monkeypatch):
+    K, machine = problem(name, rng)
+    calls = []
+
+    def product(*given, long=False):
+        calls.append(long)
+        return kernel_product(*given, long=long)
+
+    monkeypatch.setattr(loss_module, "kernel_product", product)
+    usual = machine.solve(K, tol=1e-9)
+    least = usual.certificate.rounding / usual.primal
+    assert machine.solve(K, tol=20.0 * least).status is kw.solvers.Status.CONVERGED
+    assert calls == [False, False]
+    # the gap of the usual product has this share of rounding errors, and cannot be smaller
+    assert machine.solve(K, tol=0.6 * least).status is kw.solvers.Status.CONVERGED
+    assert calls == [False, False, False, True]
+    # longer sums make entries no better
+    machine.solve(K, tol=0.6 * least, entry_error=1e-15)
+    assert calls == [False, False, False, True, False]

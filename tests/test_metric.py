@@ -4,6 +4,8 @@ Modules: `mkl/metric`, `kernels/steps` (Metric), `kernels/training_rows`, `learn
 `inspection/metric`.
 """
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -375,17 +377,43 @@ def test_a_metric_that_wins_on_some_of_many_rows_is_taken_without_all_of_them(rn
     assert model.score(new, truth) > usual.score(new, truth)
 
 
+def numbers_told(model):
+    """Squared errors with and without the metric, and whether it was taken, of one that was tried on all rows."""
+    told = (
+        r" and (taken|not taken), as the squared error on the same folds is (\S+) with it and (\S+) without"
+    )
+    taken, own, usual = re.search(told, model.explain_defaults()).groups()
+    return float(own), float(usual), taken == "taken"
+
+
 def test_and_leaves_the_usual_kernels_as_they_are_elsewhere(rng):
     X = rng.normal(size=(120, 3))
     y = X @ [1.0, 1.0, 1.0] + 0.3 * rng.normal(size=120)
     model = kw.MKLRegressor().fit(X, y)
     usual = kw.MKLRegressor(learner=kw.learners.RLS2(alpha="auto", relax="auto")).fit(X, y)
     np.testing.assert_array_equal(model.predict(X), usual.predict(X))
-    assert "not taken" in model.explain_defaults()
+    own, other, taken = numbers_told(model)
+    assert not taken
+    assert other == pytest.approx(-usual.best_score_, rel=5e-3)
+    assert own > trying.PREFERENCE * other
     assert not hasattr(model, "relevance_")
     assert column_relevance(model) == {}
     with pytest.raises(InputError, match="got one without"):
         kw.plots.ColumnRelevanceDisplay.from_estimator(model)
+
+
+@pytest.mark.parametrize("n_look", [60, 100])
+def test_close_errors_on_some_rows_are_followed_by_those_on_all(rng, monkeypatch, n_look):
+    from kernelweave.fitting import folds
+
+    monkeypatch.setattr(folds, "LOOK_ROWS", n_look)
+    X = rng.normal(size=(120, 3))
+    y = X @ [1.0, 1.0, 1.0] + 0.3 * rng.normal(size=120)
+    model = kw.MKLRegressor().fit(X, y)
+    own, other, taken = numbers_told(model)
+    assert taken == (own < trying.PREFERENCE * other)
+    assert (own if taken else other) == pytest.approx(-model.best_score_, rel=5e-3)
+    assert hasattr(model, "relevance_") == taken
 
 
 @pytest.mark.parametrize("why", ["few rows", "one column", "two outputs", "alpha", "C", "classes", "kernels"])

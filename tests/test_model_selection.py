@@ -1179,6 +1179,15 @@ def test_impossible_scores_are_refused_before_the_fit(rng):
         kw.MKLClassifier(scoring="auc").fit(X, y)
     with pytest.raises(kw.InputError, match=r"a score of numbers, got 'neg_log_loss'.*'r2'"):
         kw.MKLRegressor(scoring="neg_log_loss").fit(X, X[:, 0])
+    # one column or a list of numbers have it, two do not
+    with pytest.raises(kw.InputError, match=r"a score of numbers, got 'neg_max_error'.*Known: (?!.*_max_e)"):
+        kw.MKLRegressor(scoring="neg_max_error").fit(X, X[:, :2])
+    for one in (X[:, 0], X[:, :1]):
+        assert kw.MKLRegressor(list(KERNELS), scoring="neg_max_error").fit(X, one).best_score_ < 0.0
+    with pytest.raises(
+        kw.InputError, match=r"a score of 2 labels, got 'matthews_corrcoef'.*Known: .*'f1_macro'"
+    ):
+        kw.MKLClassifier(scoring="matthews_corrcoef").fit(X, np.sign(X[:, :2]) > 0)
 
 
 def test_a_decision_is_in_model_files(rng, tmp_path):

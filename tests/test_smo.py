@@ -180,9 +180,10 @@ def test_newton_ends_at_the_solution_to_rounding(kind, rng):
     assert found.solved
     # measured on six seeds: 1 or 2, and for the squared hinge from farther away 2 or 3
     assert found.systems <= 4
+    # from there rows leave their bounds in both directions; measured on six seeds: up to 35 systems
+    far = polish(problem, *run(_loops.core, problem, start, 1e-1)[:2], 1e9)
+    assert far.solved
     if kind == "l2svc":
-        far = polish(problem, *run(_loops.core, problem, start, 1e-1)[:2], 1e9)
-        assert far.solved
         assert far.systems <= 6
     assert violation > 1e-5
     up, down = derivatives(problem, found.b, problem.gradient(found.b))

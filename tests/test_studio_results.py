@@ -216,6 +216,9 @@ def test_runs_are_compared_on_the_same_held_out_rows_and_folds():
         for one, (truth, guess) in zip(results, places, strict=True)
     )
     only = int((first & ~second).sum()), int((second & ~first).sum())
+    # runs without results, or of another task, have no partner
+    other = results[0].model_copy(update={"task": "regression"})
+    assert paired_tests([*runs, runs[0], runs[1]], [*results, None, other]) == [held, folds]
     # digits are those of the rows, not of the folds
     assert (held.rows, folds.rows) == (results[0].held.n_rows, results[0].curve.n_rows)
     assert held.p_value == pytest.approx(stats.binomtest(only[0], sum(only)).pvalue)

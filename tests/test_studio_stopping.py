@@ -3,6 +3,7 @@
 Modules: `studio/worker`.
 """
 
+import json
 import os
 import signal
 import sqlite3
@@ -14,10 +15,12 @@ pytest.importorskip("fastapi")
 pytest.importorskip("psutil")
 
 import kernelweave as kw
+from kernelweave import InputError
 from kernelweave.fitting.task import PathStep
-from kernelweave_app.studio import jobs
+from kernelweave_app.runs.evidence import read_evidence
+from kernelweave_app.studio import jobs, worker
 from kernelweave_app.studio.jobs import Queue
-from kernelweave_app.studio.schema import Artifact, PathPoint
+from kernelweave_app.studio.schema import Artifact, Metric, PathPoint
 from kernelweave_app.studio.store import KEPT, MODEL, SAVING, DiskFull, Places, Store
 from kernelweave_app.studio.worker import Job, Progress, Stopping
 from studio_server import needs_core
@@ -168,6 +171,67 @@ def test_asking_again_puts_nothing_off(tmp_path, monkeypatch):
     store.close()
 
 
+def test_a_run_tells_all_that_it_does(bench, undrawn, monkeypatch):
+    """Steps, scores, files and results of a whole run; then evidence about it, a figure of that, and its time."""
+    from kernelweave_app.reports import close
+
+    here = bench(test_size=0.3, nested=2)
+    here.job().do()
+    row = here.store.run(RUN)
+    # two alphas on two folds and on all rows, of three classes: once, in each outer fold, and their paths
+    assert (row["state"], row["reason"], row["done"], row["total"]) == ("done", "", 60, 60)
+    points = here.store.read(PathPoint, RUN)
+    stages = ("fold 1 of 2", "fold 2 of 2", "all rows", "path")
+    classes = ["kind 0", "kind 1", "kind 2"]
+    alphas = [points[0].alpha, points[1].alpha]
+    assert alphas[0] > alphas[1]
+    assert [(one.stage, one.output, one.alpha) for one in points] == [
+        (stage, name, alpha) for stage in stages for name in classes for alpha in alphas
+    ]
+    scores = {one.name: one for one in here.store.read(Metric, RUN)}
+    assert [scores[f"accuracy, {where}"].n for where in ("held out", "nested")] == [45, 105]
+    assert all(one.low < one.value < one.high for one in scores.values() if one.low is not None)
+    [chosen] = [one for one in scores.values() if one.low is None]
+    assert (chosen.name.startswith("accuracy, the score that chose"), chosen.n) == (True, 105)
+    files = {file.name: file for file in here.store.read(Artifact, RUN)}
+    there = {str(path.relative_to(here.folder)) for path in here.folder.rglob("*") if path.is_file()}
+    assert there - files.keys() == {"results.json", "kernels.json"}
+    assert files.keys() <= there
+    assert all(file.size == (here.folder / name).stat().st_size for name, file in files.items())
+    summary, model = json.loads(row["summary"]), kw.load(here.folder / MODEL)
+    assert (summary["n_training"], summary["n_held"], summary["n_kernels"]) == (105, 45, 1)
+    assert summary["rel_gap"] == model.rel_gap_
+    assert 0.0 < summary["fit_seconds"] < summary["seconds"]
+    told = [event["text"] for event in here.store.dump_run(RUN)[1]["event"]]
+    assert told[1:] == [
+        "105 rows to learn from, 45 held out.",
+        "1 kernel.",
+        "The model is written.",
+        "Finished.",
+    ]
+    for name, drawn in (("path", "path"), ("contributions", "contributions"), ("confusion", "held-out")):
+        picture = worker.draw_figure(here.folder, name)
+        assert picture.name == drawn
+        close(picture.figure)
+    with pytest.raises(InputError, match="this run has no figure residuals"):
+        worker.draw_figure(here.folder, "residuals")
+
+    monkeypatch.setattr(worker.signal, "signal", lambda *_: None)
+    status = jobs.status_file(here.folder, "stability")
+    status.parent.mkdir(exist_ok=True)
+    jobs.write_status(here.folder, "stability", created=time.time(), count=3)
+    assert worker.compute_evidence(str(here.places.root), RUN, "stability") == 0
+    found = jobs.read_status(status)
+    assert (found["state"], found["reason"], found["done"], found["total"]) == ("done", "", 3, 3)
+    assert read_evidence(here.folder)["stability"].n == 3
+    made = worker.print_figure(str(here.folder), "stability", 84.0, "svg")
+    assert (here.folder / jobs.PRINTED / made["file"]).read_text("utf8") == "<svg></svg>"
+    table = str(here.places.root / "iris.csv")
+    time_of = worker.measure({**SPEC, "alphas": "2"}, {"iris": table})
+    assert time_of["low"] <= time_of["seconds"] <= time_of["high"]
+    assert time_of["memory"] > 8 * 150**2
+
+
 @pytest.mark.full
 def test_points_of_a_path_name_their_class(bench):
     """Also those of the last paths, which are solved one class after another, and all of the first problem."""
@@ -202,6 +266,47 @@ def test_a_full_disk_stops_no_fit(bench, monkeypatch):
     progress.flush("")
     (row,) = here.store.read(PathPoint, RUN)
     assert (row.stage, row.output, row.weights) == ("fold 1", "c", {0: 1.0})
+
+
+@pytest.mark.parametrize(
+    ("of_all", "outputs", "problem", "expected"),
+    [
+        ("", (), 0, ""),
+        ("", (), 1, "problem 2"),
+        ("", ("a", "b"), 1, "b"),
+        ("", ("a", "b"), 2, "problem 3"),
+        ("c", ("a", "b"), 1, "c"),
+        ("c", (), 1, "c"),
+    ],
+)
+def test_a_step_has_the_name_of_its_problem(of_all, outputs, problem, expected):
+    step = PathStep("step")
+    step.label, step.problem, step.alpha, step.weights, step.rel_gap = "path", problem, 1.0, [1.0], 0.0
+    progress = Progress(None, RUN, 3, outputs)
+    progress.output = of_all
+    assert progress._point(step).output == expected
+
+
+def test_figures_of_evidence_need_nothing_else(tmp_path):
+    from kernelweave.inspection.registry import Finding
+    from kernelweave_app.reports import close
+    from kernelweave_app.runs.evidence import write_evidence
+    from kernelweave_app.studio.worker import draw_figure
+
+    weights = [[0.2], [0.8]]
+    details = {
+        "names": ["a", "b"],
+        "outputs": ["weight"],
+        "weights": weights,
+        "low": weights,
+        "high": weights,
+    }
+    write_evidence(tmp_path, {"stability": Finding(n=10, details=details)})
+    picture = draw_figure(tmp_path, "stability")
+    assert [bar.get_width() for bar in picture.figure.axes[0].patches] == [0.8, 0.2]
+    close(picture.figure)
+    with pytest.raises(FileNotFoundError):
+        draw_figure(tmp_path, "calibration")
 
 
 def test_a_failed_change_leaves_the_database_free(tmp_path):

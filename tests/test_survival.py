@@ -481,3 +481,24 @@ def test_views_equal_weights_and_inspection(rng):
     known = ~np.isnan(found.observed)
     assert known.sum() >= 4
     assert (found.low <= found.observed)[known].all()
+
+
+@pytest.mark.parametrize(
+    ("time", "event", "strata", "message"),
+    [
+        ([1.0, -2.0], [1, 0], None, r"`time` must not be negative, got -2\.0"),
+        ([1.0, 2.0], [1], None, r"`event` must have one entry for each time, \(2,\), got \(1,\)"),
+        ([1.0, 2.0], [], None, r"`event` must have one entry for each time, \(2,\), got \(0,\)"),
+        ([1.0, 2.0], [1, np.nan], None, "`event`.*NaN"),
+        ([1.0, 2.0, 3.0], [1, 3, 2], None, r"False or 0 for censored rows, got \[2\.0, 3\.0\]"),
+        ([1.0, 2.0], [1, 0], ["a"], r"`strata` must have one entry for each time, \(2,\), got \(1,\)"),
+    ],
+)
+def test_times_that_are_no_targets(time, event, strata, message):
+    with pytest.raises(kw.InputError, match=message):
+        Cox.targets(time, event, strata)
+
+
+def test_targets_are_ranks_of_times_by_hand():
+    np.testing.assert_array_equal(Cox.targets([0.0, 5.0, 5.0], [True, False, 1]), [1 / 3, -2 / 3, 2 / 3])
+    np.testing.assert_array_equal(Cox.targets([3.0, 1.0], [0, 1], strata=["b", "a"]), [-(1.0 + 2 / 3), 1 / 3])

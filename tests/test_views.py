@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import sparse
 
 from kernelweave._checks import InputError
 from kernelweave.views import (
@@ -461,3 +462,51 @@ def test_files_of_views_that_are_no_text(content, tmp_path):
     (tmp_path / "v.gmt").write_bytes(content)
     with pytest.raises(InputError, match="Save it as UTF-8"):
         read_views(str(tmp_path / "v.gmt"))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("v.gmt", "a\thttp\tx\n\nb\thttp", "line 2 of .*v.gmt has fewer fields"),
+        ("v.gmt", "\n", r"; \S*v\.gmt has fewer fields"),
+        ("v.toml", "[views", r"v\.toml cannot be read as TOML: "),
+        ("v.toml", "a = 3", r"v\.toml must hold a table \[views\]"),
+        ("v.toml", "views = 3", r"v\.toml must hold a table \[views\]"),
+        ("v.toml", "[views]", r"v\.toml must hold a table \[views\]"),
+    ],
+)
+def test_files_of_views_without_views(name, text, message, tmp_path):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InputError, match=message):
+        read_views(str(tmp_path / name))
+
+
+def test_views_of_columns_that_there_are_not(tmp_path):
+    columns = [f"c{j}" for j in range(13)]
+    with pytest.raises(InputError, match=r"There is no views file .*v\.toml\.$"):
+        read_views(str(tmp_path / "v.toml"))
+    with pytest.raises(InputError, match="cannot be read as text"):
+        read_views(str(tmp_path))
+    for most, end in ((12, r"'c11'\."), (13, r"'c11', \.\.\.\.")):
+        with pytest.raises(InputError, match=rf"View 'v': no column matches 'x\*'\. Columns: 'c0', .*{end}$"):
+            expand_views({"v": ["x*"]}, columns[:most])
+    with pytest.raises(InputError, match=r"matches 'cc1'\. Did you mean 'c1'\?$"):
+        expand_views({"v": ["cc1"]}, columns)
+    assert expand_views({"v": ["x*"], "w": ["c1", "c1*"]}, columns, partial=True) == {
+        "w": ["c1", "c10", "c11", "c12"]
+    }
+    with pytest.raises(InputError, match="None of the 2 views names a column"):
+        expand_views({"v": ["x*"], "w": ["y"]}, columns, partial=True)
+
+
+@pytest.mark.parametrize(
+    "holder", [lambda a: a, lambda a: [a, "x"], lambda a: (1, [a]), lambda a: sparse.csr_array(a[None])]
+)
+def test_cells_that_hold_long_arrays_differ_by_every_number(holder):
+    """Also by those that their texts leave out."""
+    one, other = np.arange(3000.0), np.arange(3000.0)
+    other[1500] = 0.5
+    cells = np.empty((3, 1), dtype=object)
+    cells[:, 0] = [holder(one), holder(one.copy()), holder(other)]
+    codes = as_table(cells).values[:, 0]
+    assert codes[0] == codes[1] != codes[2]

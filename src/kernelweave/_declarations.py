@@ -6,7 +6,6 @@ described only once. A `Declaration` is a class that consists of its parameters:
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import re
 import sys
@@ -17,7 +16,7 @@ from functools import cache
 from typing import Any, ClassVar, Final, dataclass_transform
 
 from kernelweave._docstrings import Entry, MadeText, read_docstring, with_parameters
-from kernelweave._errors import InputError
+from kernelweave._errors import InputError, meant
 from kernelweave._parameters import (
     Form,
     Kind,
@@ -195,8 +194,7 @@ def _constructor(fields: Mapping[str, inspect.Parameter]) -> Any:
             )
         with_present_names(given, type(self).former, name)
         for unknown in given.keys() - fields.keys():
-            close = difflib.get_close_matches(unknown, fields, n=1)
-            hint = f" Did you mean {close[0]!r}?" if close else f" Known: {', '.join(fields)}."
+            hint = meant(unknown, fields) or f" Known: {', '.join(fields)}."
             raise TypeError(f"{name} got an unexpected keyword argument {unknown!r}.{hint}")
         for field, parameter in fields.items():
             if field not in given and parameter.default is inspect.Parameter.empty:

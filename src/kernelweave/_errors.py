@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
-__all__ = ["InputError", "KernelWarning", "NotPSDError", "check_known", "needed"]
+__all__ = ["InputError", "KernelWarning", "NotPSDError", "capital", "check_known", "meant", "needed"]
 
 
 class InputError(ValueError):
@@ -30,14 +30,25 @@ def needed(module: str, what: str, extra: str) -> Any:
         raise InputError(f"{what} need {module}: pip install 'kernelweave[{extra}]'.") from None
 
 
+def capital(sentence: str) -> str:
+    """A sentence with a capital letter first."""
+    return sentence[:1].upper() + sentence[1:]
+
+
+def meant(name: object, known: Iterable[str], *, n: int = 1) -> str:
+    """The sentence that asks for up to `n` known names like this one; empty where there is none."""
+    close = difflib.get_close_matches(name, list(known), n=n) if isinstance(name, str) else []
+    return f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
+
+
 def check_known(name: str, known: Iterable[str], what: str) -> str:
     """Return `name` if it is among `known`; otherwise raise and list the known names."""
     known = list(known)
     if isinstance(name, str) and name in known:
         return name
-    close = difflib.get_close_matches(name, known, n=1) if isinstance(name, str) else []
-    hint = f" Did you mean {close[0]!r}?" if close else ""
     shown = (
         repr(name) if isinstance(name, str | float) or name is None else f"of the type {type(name).__name__}"
     )
-    raise InputError(f"Unknown {what} {shown:.100}.{hint} Known: {', '.join(map(repr, known))}.")
+    raise InputError(
+        f"Unknown {what} {shown:.100}.{meant(name, known)} Known: {', '.join(map(repr, known))}."
+    )

@@ -8,7 +8,6 @@ NumPy, but recognises its numbers.
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import math
 import numbers
@@ -22,7 +21,7 @@ from functools import cache, wraps
 from typing import Annotated, Any, ClassVar, ParamSpec, TypeVar
 
 from kernelweave._allowance import allowed
-from kernelweave._errors import InputError
+from kernelweave._errors import InputError, meant
 from kernelweave._extensions import load_extensions
 from kernelweave._forms import Form, Shown, said, shown
 
@@ -254,8 +253,7 @@ class OneOf(Rule):
             ):
                 return known
         names = [known for known in self.values if isinstance(known, str)]
-        close = difflib.get_close_matches(value, names, n=1) if isinstance(value, str) else []
-        raise Unfit(f"Did you mean {close[0]!r}?" if close else "")
+        raise Unfit(meant(value, names).lstrip())
 
     def parse(self, text: str) -> Any:
         written = {said(known): known for known in self.values}

@@ -322,7 +322,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         kept = np.arange(n_rows) if weights is None else np.flatnonzero(weights > 0)
         labels, weights = targets.labels[kept], None if weights is None else weights[kept]
         if isinstance(self.scoring, str) and self._scores_predictions:
-            named = labels[:, 0] if targets.flat and labels.ndim == 2 and targets.classes is None else labels
+            named = labels[:, 0] if targets.flat and targets.classes is None else labels
             if isinstance(targets.classes, np.ndarray):
                 named = targets.classes[labels.astype(np.intp)]
             check_score(self.scoring, named, targets.classes)

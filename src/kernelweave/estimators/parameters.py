@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import KW_ONLY, dataclass
@@ -12,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from kernelweave import learners
 from kernelweave._checks import InputError
+from kernelweave._errors import meant
 from kernelweave._parameters import Flag, Function, Number, OneOf, ReadableSignature, Text, Whole
 from kernelweave._types import ColumnsLike, KernelsLike
 from kernelweave.banks import DefaultViews
@@ -143,8 +143,7 @@ class Parameters(BaseEstimator):
         # a class with a constructor of its own may have more of them
         known = inspect.signature(cls).parameters if unknown else {}
         for name in unknown - known.keys():
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
+            hint = meant(name, known)
             if name == "kernel":
                 hint += " For a Gaussian kernel: kernels=[kw.kernels.RBF(gamma='median')]."
             raise TypeError(f"{cls.__name__} got an unexpected keyword argument {name!r}.{hint}")

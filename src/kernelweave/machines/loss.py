@@ -671,14 +671,11 @@ class BoxLoss(Loss):
         return np.divide(1.0, costs, out=np.zeros_like(costs), where=costs > 0)
 
     def dual_term(self, y: Array, costs: Array, b: Array) -> float:
-        term = float(y @ b)
-        if self.tube:
-            term -= self.tube * float(np.abs(b).sum())
-        return term - 0.5 * float(self.ridge(costs) @ np.square(b)) if self.ridged else term
+        own = self.tube * float(np.abs(b).sum()) + 0.5 * float(self.ridge(costs) @ np.square(b))
+        return float(y @ b) - own
 
     def dual_slope(self, y: Array, costs: Array, b: Array) -> Array:
-        slope = y - self.tube * np.sign(b) if self.tube else y
-        return slope - self.ridge(costs) * b if self.ridged else slope
+        return y - self.tube * np.sign(b) - self.ridge(costs) * b
 
     def _within(self, y: Array, costs: Array, b: Array) -> NDArray[np.bool_]:
         """Whether coefficients are neither at a bound nor at the kink of a tube."""
@@ -717,12 +714,8 @@ class BoxLoss(Loss):
             Decision values at which the loss may have these coefficients.
         """
         aim = centre + pull * (y - f)
-        if self.tube:
-            aim = np.sign(aim) * np.maximum(np.abs(aim) - pull * self.tube, 0.0)
-        ridge = self.ridge(costs)
-        if ridge.any():
-            aim = aim / (1.0 + pull * ridge)
-        return np.clip(aim, *self.bounds(y, costs))
+        aim = np.sign(aim) * np.maximum(np.abs(aim) - pull * self.tube, 0.0)
+        return np.clip(aim / (1.0 + pull * self.ridge(costs)), *self.bounds(y, costs))
 
     def proximal_slope(self, y: Array, costs: Array, centre: Array, pull: Array, f: Array, b: Array) -> Array:
         """The step's length where it ends inside of the box.

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kernelweave._allowance import used_up
+from kernelweave._errors import capital
 from kernelweave._forms import ShortRepr
 
 EPS = float(np.finfo(np.float64).eps)
@@ -28,7 +29,7 @@ def _sentences(what: str, remedies: Sequence[Remedy]) -> str:
         return what
     *first, last = (one.text for one in remedies)
     listed = f"{', '.join(first)}{',' * (len(first) > 1)} or {last}" if first else last
-    return f"{what} {listed[0].upper()}{listed[1:]}."
+    return f"{what} {capital(listed)}."
 
 
 class Status(enum.Enum):

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import InputError, is_missing
+from kernelweave._errors import capital
 from kernelweave._sparse import as_csr, is_sparse
 from kernelweave._types import DataFrame, TableLike, Values
 from kernelweave.views.dates import at_zone, read_dates
@@ -75,7 +76,7 @@ class Column:
             if len(known):
                 first = self.values[known[:1]].tolist()[0]
                 raise InputError(
-                    f"{what[0].upper()}{what[1:]} held dates when fitted, got {first!r:.40} in row {known[0]}. Pass "
+                    f"{capital(what)} held dates when fitted, got {first!r:.40} in row {known[0]}. Pass "
                     "dates, for example pandas.to_datetime(column)."
                 )
             return np.full(len(self.values), np.nan)
@@ -84,7 +85,7 @@ class Column:
             now = f"in the time zone {self.zone}" if self.zone else "without a time zone"
             written = "offsets, such as 2024-01-31 12:00+00:00" if zone else "dates without offsets"
             raise InputError(
-                f"{what[0].upper()}{what[1:]} {was} when fitted, got dates {now}. In Python use "
+                f"{capital(what)} {was} when fitted, got dates {now}. In Python use "
                 f"column.dt.tz_localize({zone or None!r}); in a file write {written}."
             )
         return at_zone(self.values, zone)
@@ -93,8 +94,7 @@ class Column:
         """Its numbers, NaN of missing cells; raises for cells that are not numbers."""
         if self.zone is not None:
             raise InputError(
-                f"{what[0].upper()}{what[1:]} was numeric when fitted, got dates. Pass numbers, or fit again with "
-                "dates."
+                f"{capital(what)} was numeric when fitted, got dates. Pass numbers, or fit again with dates."
             )
         if self.values.dtype.kind != "O":
             return self.values.astype(np.float64)
@@ -104,7 +104,7 @@ class Column:
                 result[i] = np.nan if is_missing(value) else float(value)
             except (TypeError, ValueError):
                 raise InputError(
-                    f"{what[0].upper()}{what[1:]} was numeric when fitted, got {value!r} in row {i}. Pass "
+                    f"{capital(what)} was numeric when fitted, got {value!r} in row {i}. Pass "
                     "numbers, or fit again with this column as categories."
                 ) from None
         return result
@@ -297,7 +297,7 @@ def _check_kind(values: NDArray[np.generic], what: str) -> None:
             f"Complex data not supported: {what} holds complex numbers. Pass real and imaginary parts."
         )
     if kind == "V":
-        raise InputError(f"{what[0].upper()}{what[1:]} has the type {values.dtype}. Pass a plain 2D array.")
+        raise InputError(f"{capital(what)} has the type {values.dtype}. Pass a plain 2D array.")
 
 
 def _is_number(value: object) -> bool:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import InputError, is_missing
+from kernelweave._errors import capital
 from kernelweave._types import Values
 
 __all__ = ["DateForm", "at_zone", "date_forms", "elapsed_pairs", "read_dates"]
@@ -215,7 +216,7 @@ def read_dates(values: NDArray[Any], what: str, zone: str = "") -> tuple[Array, 
     wrong = next((value for value in values if not is_missing(value) and not right(value)), None)
     if wrong is not None:
         raise InputError(
-            f"{what[0].upper()}{what[1:]} must hold dates only, got {wrong!r:.40} beside {first!r:.60}. Convert it, "
+            f"{capital(what)} must hold dates only, got {wrong!r:.40} beside {first!r:.60}. Convert it, "
             "for example with pandas.to_datetime."
         )
     if _is_duration(first):
@@ -225,7 +226,7 @@ def read_dates(values: NDArray[Any], what: str, zone: str = "") -> tuple[Array, 
     zones = {own for days, own in read if not math.isnan(days)}
     if None in zones and len(zones) > 1:
         raise InputError(
-            f"{what[0].upper()}{what[1:]} has dates with and without a time zone. Give all of them one, or none."
+            f"{capital(what)} has dates with and without a time zone. Give all of them one, or none."
         )
     [own] = zones if len(zones) == 1 else ["UTC"]
     return np.array([days for days, _ in read], dtype=np.float64), own or ""

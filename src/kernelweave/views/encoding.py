@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError, check_finite, check_gram_stack
+from kernelweave._errors import meant
 from kernelweave._parameters import Flag, checked
 from kernelweave._sparse import as_csr, is_sparse, to_dense
 from kernelweave._types import Features, TableLike, Values
@@ -557,8 +557,7 @@ class ViewsEncoder:
         unknown = [view for view in views if view not in self.encoders_]
         if missing or unknown:
             absent = ", or None for a view that these rows lack" if self.missing and missing else ""
-            close = difflib.get_close_matches(unknown[0], known, n=1) if unknown else []
-            hint = f" Did you mean {close[0]!r}?" if close else ""
+            hint = meant(unknown[0], known) if unknown else ""
             said = [f"lacks {listing(missing)}"] if missing else []
             said += [f"has the unknown {listing(unknown)}"] if unknown else []
             raise InputError(

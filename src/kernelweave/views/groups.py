@@ -6,7 +6,7 @@ import codecs
 from collections.abc import Mapping
 from pathlib import Path
 
-from kernelweave._errors import InputError
+from kernelweave._errors import InputError, meant
 
 #: In place of views: those that the table suggests.
 AUTO = "auto"
@@ -81,7 +81,6 @@ def expand_views(
     views: dict[str, list[str]], columns: list[str], *, partial: bool = False
 ) -> dict[str, list[str]]:
     """Replace patterns by the columns they match; one without a match is an error, or left out with `partial`."""
-    import difflib
     from fnmatch import fnmatchcase
 
     out: dict[str, list[str]] = {}
@@ -91,10 +90,9 @@ def expand_views(
         for pattern in patterns:
             found = [pattern] if pattern in known else [c for c in columns if fnmatchcase(c, pattern)]
             if not found and not partial:
-                close = difflib.get_close_matches(pattern, columns, n=1)
                 few = ", ".join(map(repr, columns[:12])) + (", ..." if len(columns) > 12 else "")
-                hint = f"Did you mean {close[0]!r}?" if close else f"Columns: {few}."
-                raise InputError(f"View {name!r}: no column matches {pattern!r}. {hint}")
+                hint = meant(pattern, columns) or f" Columns: {few}."
+                raise InputError(f"View {name!r}: no column matches {pattern!r}.{hint}")
             chosen |= dict.fromkeys(found)
         if chosen:
             out[name] = list(chosen)

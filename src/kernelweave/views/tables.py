@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import pickle
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from kernelweave._checks import Floats, InputError, as_names, check_known, is_missing
 from kernelweave._docstrings import InheritedTexts
+from kernelweave._errors import meant
 from kernelweave._parameters import Each, InstanceOf, ReadableSignature, Text, Whole, check_fields
 from kernelweave._sparse import as_csr, is_sparse, join_columns, to_dense
 from kernelweave._types import RowIndex, Series, Values, csr_array
@@ -479,8 +479,7 @@ class Table(InheritedTexts):
                     f"Column {item!r} was selected by name, but these columns have no names. Use integers "
                     f"from 0 to {self.n_columns - 1}, or pass a data frame."
                 )
-            close = difflib.get_close_matches(item, self.names, n=3)
-            hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
+            hint = meant(item, self.names, n=3)
             raise InputError(f"Unknown column {item!r}.{hint} Known: {listing(self.names, limit=50)}.")
         if not -self.n_columns <= item < self.n_columns:
             raise InputError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import difflib
 import numbers
 import re
 import tomllib
@@ -11,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from kernelweave._errors import InputError, check_known
+from kernelweave._errors import InputError, check_known, meant
 from kernelweave._forms import names_in, numbered
 from kernelweave._types import DataFrame, Labels, Series
 from kernelweave_app.runs.folders import read_kept
@@ -54,10 +53,10 @@ def need_column(table: DataFrame, name: str, what: str) -> Series:
 
 def no_column(name: str, what: str, columns: list[str]) -> InputError:
     """The error about a column that is not among these."""
-    close = difflib.get_close_matches(name, columns, n=3)
-    hint = f" Did you mean {', '.join(map(repr, close))}?" if close else ""
     listing = ", ".join(map(repr, columns[:12])) + (", ..." if len(columns) > 12 else "")
-    return InputError(f"There is no column {name!r} for {what}.{hint} Columns: {listing}.")
+    return InputError(
+        f"There is no column {name!r} for {what}.{meant(name, columns, n=3)} Columns: {listing}."
+    )
 
 
 def describe(table: DataFrame) -> str:

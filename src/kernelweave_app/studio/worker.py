@@ -160,14 +160,11 @@ class Progress:
         return self
 
     def _point(self, step: PathStep) -> PathPoint:
-        weights = np.atleast_2d(np.asarray(step.weights, dtype=float))
+        weights = np.atleast_2d(step.weights)
         weights = fractions_of(weights.reshape(-1, weights.shape[-1]), axis=1).mean(axis=0)
         order = np.argsort(-weights, kind="stable")[:MOST_WEIGHTS]
-        output = self.output
-        if not output and step.problem < len(self.outputs):
-            output = self.outputs[step.problem]
-        elif not output and step.problem:
-            output = f"problem {step.problem + 1}"
+        unnamed = f"problem {step.problem + 1}" if step.problem else ""
+        output = self.output or dict(enumerate(self.outputs)).get(step.problem, unnamed)
         return PathPoint(
             stage=step.label,
             output=output,

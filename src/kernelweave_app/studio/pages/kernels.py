@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool as offload
 from kernelweave import banks
 from kernelweave._declarations import declared
 from kernelweave._docstrings import read_docstring
-from kernelweave._errors import InputError
+from kernelweave._errors import InputError, capital
 from kernelweave.banks import FEW_COLUMNS, MANY_COLUMNS
 from kernelweave.kernels.parsing import text_names
 from kernelweave.views.groups import decode
@@ -109,7 +109,7 @@ def kernel_choices() -> dict[str, str]:
         about = (
             re.split(r", k\(|: ", read_docstring(kind.__doc__).summary)[0].removeprefix("The ").rstrip(".")
         )
-        found.setdefault(f"{name}({arguments})" if arguments else name, about[:1].upper() + about[1:])
+        found.setdefault(f"{name}({arguments})" if arguments else name, capital(about))
     return found
 
 

@@ -12,7 +12,7 @@ from nicegui import ui
 from nicegui.events import ValueChangeEventArguments
 from starlette.concurrency import run_in_threadpool as offload
 
-from kernelweave._errors import InputError
+from kernelweave._errors import InputError, capital
 from kernelweave._parameters import said as written
 from kernelweave.learners import LEARNERS
 from kernelweave_app.runs.estimating import span
@@ -456,7 +456,7 @@ class MethodPage:
             spec = self.desk.spec
             self.choose(method.name, kept(spec.learner_params, spec.method, method.name))
 
-        self.option(method.title, about[:1].upper() + about[1:], picked, choose)
+        self.option(method.title, capital(about), picked, choose)
 
     def option(self, title: str, about: str, picked: bool, choose: Callable[[], None]) -> None:
         """An entry of the list of learners."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from nicegui import ui
 
 from kernelweave._drawing import percent, score_text
+from kernelweave._errors import capital
 from kernelweave._types import Tree
 from kernelweave.inspection.held_times import CONCORDANCE, EQUAL
 from kernelweave.inspection.registry import Finding, Interval, repeated
@@ -156,7 +157,7 @@ def _pair(found: Mapping[str, Interval], score: str, rows: str) -> None:
             stat(
                 score_text(score, one.value, one.n), name, f"({low} to {high})" if one.low == one.low else ""
             )
-    hint(f"{score[:1].upper() + score[1:]}, {rows}; 95 % intervals.")
+    hint(f"{capital(score)}, {rows}; 95 % intervals.")
 
 
 def show_scores(numbers: Tree) -> None:
