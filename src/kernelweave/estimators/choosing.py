@@ -19,6 +19,7 @@ from kernelweave.fitting.folds import (
     Fold,
     FoldScores,
     Score,
+    begin_search,
     can_search,
     choose,
     classes_of,
@@ -129,6 +130,7 @@ class Candidates:
     second: Score | None = None
     by_second: bool = False
     complements: bool = True
+    begin: Callable[..., FoldScores] | None = None
     finish: Callable[..., FoldScores] | None = None
 
     @property
@@ -360,10 +362,13 @@ def by_content(
 
     options: dict[str, Any] = {"keep": asked is not None and asked.pooled, "n_jobs": learner.n_jobs}
 
-    def scores(report: Report, task: Task = task, near: FoldScores | None = None) -> FoldScores:
+    def begin(report: Report, task: Task = task, near: FoldScores | None = None) -> FoldScores:
+        return begin_search(task, learner, folds, alphas, score, near=near, report=report, **options)
+
+    def scores(report: Report, task: Task = task, begun: FoldScores | None = None) -> FoldScores:
         if not narrow:
             return score_folds(task, learner, folds, alphas, score, report=report, **options)
-        return search_folds(task, learner, folds, alphas, score, near=near, report=report, **options)
+        return search_folds(task, learner, folds, alphas, score, begun=begun, report=report, **options)
 
     def finish(found: FoldScores, report: Report, task: Task = task) -> FoldScores:
         return finish_search(task, learner, folds, alphas, found, score, report=report, **options)
@@ -381,6 +386,7 @@ def by_content(
         skips=asked is not None,
         second=None if asked is None else asked.second,
         by_second=asked is not None and asked.by_second,
+        begin=begin if narrow else None,
         finish=finish if narrow else None,
     )
 

@@ -403,44 +403,57 @@ class BaseMKL(ReportingMixin, ReadingMixin):
     ) -> Prospect:
         """The usual kernels, or those in a learnt metric if their error on the folds is lower by enough; scored."""
         task, problems, candidates, why = usual
-        scores, finish = candidates.scores, candidates.finish
+        begin, scores, finish = candidates.begin, candidates.scores, candidates.finish
         # `may_learn` asks for them
+        assert begin is not None
         assert scores is not None
         assert finish is not None
-        first = scores(report)
-        usual = task, problems, replace(candidates, scores=lambda _: first), why
-        if first.interrupted:
-            return usual
+        plain, several = task, takes_some(task.content)
+        first = begin(report)
         before = dict(self.defaults_), dict(self.missing_)
-        try:
-            source, why = make(learners.MetricRLS2())
-            task = replace(task, source=source)
-            second = scores(report, task, first)
+
+        def close() -> bool:
+            """Whether it is open which is better."""
             error, other = -float(first.mean.max()), -float(second.mean.max())
-            if not second.interrupted and WON * error < other < LOST * error:
+            return not first.interrupted and not second.interrupted and WON * error < other < LOST * error
+
+        # of both kernels the first folds, then all of them, then all rows, until one is better by far
+        rest = scores
+        try:
+            second = first
+            if not first.interrupted:
+                source, why = make(learners.MetricRLS2())
+                task = replace(task, source=source)
+                second = begin(report, task, first)
+            some = True
+            if close():
+                first = scores(report, plain, first)
+                second = first if first.interrupted else scores(report, task, second)
+                rest, some = None, several
+            if several and rest is None and close():
                 # a metric of some of many rows is worse than one of all
-                first, candidates = finish(first, report), replace(candidates, finish=None)
-                second = (
-                    replace(second, interrupted=True) if first.interrupted else finish(second, report, task)
-                )
+                first, candidates, some = finish(first, report), replace(candidates, finish=None), False
+                second = first if first.interrupted else finish(second, report, task)
+            stopped = first.interrupted or second.interrupted
         except KeyboardInterrupt:
-            second = replace(first, interrupted=True)
-        usual = *usual[:2], replace(candidates, scores=lambda _: first), usual[3]
+            stopped = True
         error, other = -float(first.mean.max()), -float(second.mean.max())
-        some = candidates.finish is not None and takes_some(task.content)
-        if second.interrupted:
+        if stopped and not first.interrupted:
             say_interrupted("a learnt metric was not tried to the end, and the model is the one without")
-        if second.interrupted or not other < PREFERENCE * error:
+        if stopped or not other < PREFERENCE * error:
             self.defaults_, self.missing_ = before
-            if not second.interrupted:
+            if not stopped:
                 self.defaults_["metric"] = not_taken(error, other, some)
-            return usual
+            done = rest is None or first.interrupted
+            found = (lambda _: first) if done else (lambda report: rest(report, plain, first))
+            return plain, usual[1], replace(candidates, scores=found), usual[3]
         problems = problems_of(task)
         self.defaults_["left_out"] = left_out(problems[0], source.names)
         self.defaults_["metric"] = taken(error, other, some)
         if candidates.finish is not None:
             candidates = replace(candidates, finish=lambda found, report: finish(found, report, task))
-        return task, problems, replace(candidates, scores=lambda _: second), why
+        found = (lambda _: second) if rest is None else (lambda report: rest(report, task, second))
+        return task, problems, replace(candidates, scores=found), why
 
     def _tries_costs(self, task: Task, candidates: Candidates) -> bool:
         """Whether machines in which classes count alike are tried too: of a plain fit with a score of decisions."""
