@@ -31,6 +31,7 @@ from kernelweave.estimators.choosing import (
 from kernelweave.estimators.defaults import LEARNERS_SAID, NORMALIZERS_SAID, explained, left_out
 from kernelweave.estimators.metric import (
     LOST,
+    NEARLY,
     PREFERENCE,
     WON,
     ViewMetric,
@@ -412,12 +413,12 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         first = begin(report)
         before = dict(self.defaults_), dict(self.missing_)
 
-        def close() -> bool:
+        def close(won: float, lost: float) -> bool:
             """Whether it is open which is better."""
             error, other = -float(first.mean.max()), -float(second.mean.max())
-            return not first.interrupted and not second.interrupted and WON * error < other < LOST * error
+            return not first.interrupted and not second.interrupted and won * error < other < lost * error
 
-        # of both kernels the first folds, then all of them, then all rows, until one is better by far
+        # of both kernels a rough search, then a finer one, then all rows, until one is better by far
         rest = scores
         try:
             second = first
@@ -425,12 +426,12 @@ class BaseMKL(ReportingMixin, ReadingMixin):
                 source, why = make(learners.MetricRLS2())
                 task = replace(task, source=source)
                 second = begin(report, task, first)
-            some = True
-            if close():
+            some = several
+            if close(*((WON, LOST) if several else NEARLY)):
                 first = scores(report, plain, first)
                 second = first if first.interrupted else scores(report, task, second)
-                rest, some = None, several
-            if several and rest is None and close():
+                rest = None
+            if several and rest is None and close(WON, LOST):
                 # a metric of some of many rows is worse than one of all
                 first, candidates, some = finish(first, report), replace(candidates, finish=None), False
                 second = first if first.interrupted else finish(second, report, task)
