@@ -88,8 +88,8 @@ class Candidates:
     name : str
         Of the score.
     scores : callable, optional
-        The scores of all or some of them, given what is told of every step. With `finish`, of a search, which takes
-        the same rows with other kernels as `task`, and as `near` the scores of a search to begin at.
+        The scores of all or some of them, given what is told of every step. With `begin`, of a search, which takes
+        the same rows with other kernels as `task`, and as `begun` what `begin` found.
     rule : {"min", "1se"}
     path : bool
         Whether the chosen one is solved at the end of the path to it; otherwise alone.
@@ -111,6 +111,8 @@ class Candidates:
         Whether folds without a score, such as an area under a curve where a class has no rows, are left out of means.
     complements : bool
         Whether the training rows of every fold are all rows outside of it.
+    begin : callable, optional
+        The rough part of a search, with the same arguments, and as `near` that of other kernels, to begin at.
     finish : callable, optional
         What ends a search on all rows, given its scores, what is told of every step, and, for other kernels, `task`.
     """

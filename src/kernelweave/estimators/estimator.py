@@ -31,7 +31,8 @@ from kernelweave.estimators.choosing import (
 from kernelweave.estimators.defaults import LEARNERS_SAID, NORMALIZERS_SAID, explained, left_out
 from kernelweave.estimators.metric import (
     LOST,
-    NEARLY,
+    NEARLY_LOST,
+    NEARLY_WON,
     PREFERENCE,
     WON,
     ViewMetric,
@@ -418,43 +419,43 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             error, other = -float(first.mean.max()), -float(second.mean.max())
             return not first.interrupted and not second.interrupted and won * error < other < lost * error
 
-        # of both kernels a rough search, then a finer one, then all rows, until one is better by far
-        rest = scores
+        # of both kernels a rough search, then the rest of it, then all rows, until one is better by far
+        second, searched, some = first, False, several
         try:
-            second = first
-            if not first.interrupted:
+            if not first.stopped:
                 source, why = make(learners.MetricRLS2())
                 task = replace(task, source=source)
                 second = begin(report, task, first)
-            some = several
-            if close(*((WON, LOST) if several else NEARLY)):
-                first = scores(report, plain, first)
+            if close(*((WON, LOST) if several else (NEARLY_WON, NEARLY_LOST))):
+                first, searched = scores(report, plain, first), True
                 second = first if first.interrupted else scores(report, task, second)
-                rest = None
-            if several and rest is None and close(WON, LOST):
+            if several and searched and close(WON, LOST):
                 # a metric of some of many rows is worse than one of all
                 first, candidates, some = finish(first, report), replace(candidates, finish=None), False
                 second = first if first.interrupted else finish(second, report, task)
-            stopped = first.interrupted or second.interrupted
+            stopped = first.stopped or first.interrupted or second.interrupted
         except KeyboardInterrupt:
             stopped = True
         error, other = -float(first.mean.max()), -float(second.mean.max())
-        if stopped and not first.interrupted:
-            say_interrupted("a learnt metric was not tried to the end, and the model is the one without")
-        if stopped or not other < PREFERENCE * error:
+        won = not stopped and other < PREFERENCE * error
+        own, found = (task, second) if won else (plain, first)
+        rest = None if searched or found.interrupted else scores
+        candidates = replace(
+            candidates, scores=lambda report: found if rest is None else rest(report, own, found)
+        )
+        if not won:
             self.defaults_, self.missing_ = before
             if not stopped:
                 self.defaults_["metric"] = not_taken(error, other, some)
-            done = rest is None or first.interrupted
-            found = (lambda _: first) if done else (lambda report: rest(report, plain, first))
-            return plain, usual[1], replace(candidates, scores=found), usual[3]
+            elif not first.interrupted:
+                say_interrupted("a learnt metric was not tried to the end, and the model is the one without")
+            return plain, problems, candidates, usual[3]
         problems = problems_of(task)
         self.defaults_["left_out"] = left_out(problems[0], source.names)
         self.defaults_["metric"] = taken(error, other, some)
         if candidates.finish is not None:
             candidates = replace(candidates, finish=lambda found, report: finish(found, report, task))
-        found = (lambda _: second) if rest is None else (lambda report: rest(report, task, second))
-        return task, problems, replace(candidates, scores=found), why
+        return task, problems, candidates, why
 
     def _tries_costs(self, task: Task, candidates: Candidates) -> bool:
         """Whether machines in which classes count alike are tried too: of a plain fit with a score of decisions."""

@@ -83,12 +83,11 @@ PATIENCE = 3
 #: Most distinct rows of a search with a ridge of its own, and how many test rows, in as many folds as have them, are
 #: then asked about its best one, with all training rows and weights to this relative gap.
 LOOK_ROWS, HELD_TOL = 800, 3e-2
-#: Folds that a search with a ridge of its own begins with.
-FEW_FOLDS = 2
 #: What counts as no better on the first fold, and as equal later: shares of the spread of the first look's scores.
 ROUGHLY, EQUAL = 2e-3, 1e-4
-#: Share of the spread of the scores within which candidates are so good that those beside them may be the best.
-CLOSE = {STRIDE: float(__import__('os').environ.get('C2','0.01')), 1: float(__import__('os').environ.get('C1','0.002'))}
+#: Share of the spread of the scores within which candidates are so good that those beside them may be the best, by how
+#: many places those are away.
+CLOSE = {STRIDE: 0.01, 1: 0.002}
 #: Share of the error by which the next smaller alpha must be better on all rows than one that some of them chose.
 GAIN = 0.01
 #: Relative difference of scores that are equal up to rounding, so that no processor decides.
@@ -626,22 +625,22 @@ def begin_search(
     near: FoldScores | None = None,
     **options: Any,
 ) -> FoldScores:
-    """Score every second candidate, roughly, on the first of the folds: what `search_folds` begins with.
+    """Score every second candidate, roughly: what `search_folds` begins with; without ridges on the first fold only.
 
     Parameters
     ----------
+    task, learner, folds, alphas, score
+        See `search_folds`.
     near : FoldScores, optional
         Of other kernels on the same folds: this begins at their best candidate, without those from the stiff end.
+    **options
+        `n_jobs` and `report`, see `walk_folds`.
     """
     relaxed = learner.relax_grid(alphas) is not None
     parts: dict[int, Part] = {}
-    if relaxed:
-        folds, share = _thinned(task.content, folds)
-        look = partial(_look, task, learner, share * alphas, score, parts, options, folds)
-        slack = 0.0
-    else:
-        look = partial(_look, task, learner, alphas, score, parts, options, folds[:1])
-        slack = ROUGHLY
+    some, share = _thinned(task.content, folds) if relaxed else (folds[:1], 1.0)
+    slack = 0.0 if relaxed else ROUGHLY
+    look = partial(_look, task, learner, share * alphas, score, parts, options, some)
     if near is None:
         coarse = np.arange(0, len(alphas), STRIDE)
         found = look(coarse[: 2 * PATIENCE], None, ROUGH_TOL)
@@ -707,10 +706,13 @@ def search_folds(
         folds, share = _thinned(task.content, folds)
         look = partial(_look, task, learner, share * alphas, score, parts, options, folds)
         found = _climb(look, found, 1, n_alphas)
-        return replace(found, interrupted=found.interrupted or (found.stopped and share < 1.0))
-    look = partial(_look, task, learner, alphas, score, parts, options, folds)
-    slack = ROUGHLY
-    at = first_good(found.mean, slack)
+        stopped = found.interrupted or (found.stopped and share < 1.0)
+        # they take memory
+        return replace(found, interrupted=stopped, parts={})
+    if found.stopped:
+        return replace(found, interrupted=True)
+    look = partial(_look, task, learner, alphas, score, {}, options, folds)
+    at = first_good(found.mean, ROUGHLY)
     starts = found.starts(max(0, at - 1)) * len(folds)
     better = EQUAL * _spread(found.mean)
     best = int(found.positions[at])
@@ -755,9 +757,7 @@ def _look(
     return replace(found, positions=positions)
 
 
-def _climb(
-    look: Callable[..., FoldScores], found: FoldScores, step: int, n_alphas: int
-) -> FoldScores:
+def _climb(look: Callable[..., FoldScores], found: FoldScores, step: int, n_alphas: int) -> FoldScores:
     """Look at candidates that many places beside the best ones, until these have both, or the best gains no more."""
     before = -np.inf
     while True:

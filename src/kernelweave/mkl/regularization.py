@@ -12,7 +12,8 @@ is added.
 
 Many regularisation parameters at the same weights cost little more than one: the whitened kernel is reduced to
 tridiagonal form once (4/3 n^3 operations, against n^3 / 3 for a factorisation and about 9 n^3 for eigenvectors); every
-regularisation parameter then costs O(n), and n^2 for its coefficients.
+regularisation parameter then costs O(n), and n^2 for its coefficients. A few that are near each other take one
+factorisation, and for all of them together about 30 solutions with it.
 
 Degrees of freedom and criteria are written so that a sample weight w equals w repetitions of the row: ``N_eff = sum of
 weights``, and determinants are those of the repeated problem.
@@ -31,14 +32,20 @@ from scipy.linalg import eigh, lapack
 from kernelweave._checks import InputError, of_given_rows
 from kernelweave._threads import blas_threads_for
 from kernelweave._types import Array
-from kernelweave.machines.ridge import LOW_RANK_FLOOR, DenseSystem, NotPositiveDefinite, RidgeSystem, Workspace
+from kernelweave.machines.ridge import (
+    LOW_RANK_FLOOR,
+    DenseSystem,
+    NotPositiveDefinite,
+    RidgeSystem,
+    Workspace,
+)
 from kernelweave.mkl.ridge_problem import SAFETY, RidgeProblem, first_kernel
 from kernelweave.results import Certificate, Path, RelaxedSolution, Solution
 
 #: Regularisation parameters up to which one factorisation each is cheaper than the reduction.
 FACTORISE = 5
-#: Rows for each output with which a few of them share one factorisation, if each is within a multiple of the middle one;
-#: steps of Lanczos at most, how often these look at their residual, and the relative one at which they end.
+#: Rows for each output with which a few share one factorisation, if each is within a multiple of the middle one; steps
+#: of Lanczos at most, how often these look at their residual, and the relative one at which they end.
 SHARED_ROWS, NEAR_MIDDLE, LANCZOS_STEPS, LANCZOS_EACH, LANCZOS_TOL = 500, 30.0, 80, 4, 1e-12
 #: Columns that LAPACK takes at a time; without room for them the reduction takes them one by one, twice as long.
 BLOCK = 64
@@ -116,7 +123,7 @@ def ridge_path(problem: RidgeProblem, weights: Array, alphas: Array) -> tuple[Ar
 
 #: ``alphas -> (B -> (K + alpha N)^-1 B)`` for rows of B, of shape (n_alphas, n_outputs, n_samples); and ``log det`` of
 #: these matrices, NaN where it is not at hand.
-Solver = Callable[[Array], tuple[Callable[[Array], Array], float]]
+Solver = Callable[[Array], tuple[Callable[[Array], Array], float | Array]]
 
 
 def _at_weights(
@@ -198,13 +205,12 @@ def _shared(K: Array, inverse_weights: Array, middle: float) -> Solver:
     return solver
 
 
-def _shifted(
-    inverse: Callable[[Array], Array], b: Array, shifts: Array
-) -> tuple[Array, NDArray[np.bool_]]:
+def _shifted(inverse: Callable[[Array], Array], b: Array, shifts: Array) -> tuple[Array, NDArray[np.bool_]]:
     """``(A + shift I)^-1 b`` for several shifts, given ``v -> A^-1 v``, and whether each was reached.
 
-    One Krylov space of the inverse, by Lanczos' method with orthogonalisation against all vectors: with ``A^-1 V = V T +
-    u e'`` and ``(I + shift T) z = |b| e_1`` the solution is ``V T z + z_m u``, and the residual ``shift z_m u``.
+    One Krylov space of the inverse, by Lanczos' method with orthogonalisation against all vectors: with
+    ``A^-1 V = V T + u e'`` and ``(I + shift T) z = |b| e_1`` the solution is ``V T z + z_m u``, and the residual
+    ``shift z_m u``.
     """
     size = float(np.linalg.norm(b))
     if not size > 0:
