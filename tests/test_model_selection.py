@@ -670,7 +670,7 @@ def test_with_a_ridge_of_its_own_all_folds_lead_to_the_best_mean(monkeypatch, to
 def test_candidates_that_are_nearly_the_best_are_looked_beside_too(monkeypatch):
     """The best one lies between two that were looked at, of which one is a little worse than another maximum."""
     mean = -np.square(np.arange(30.0) - 8.0)
-    mean[4], mean[5] = -0.5, 50.0
+    mean[4], mean[5] = -0.1, 50.0
     task, folds = rows_of(40)
     made_up(monkeypatch, [mean] * 5)
     monkeypatch.setattr("kernelweave.fitting.folds.score_folds", by_position(folds))
