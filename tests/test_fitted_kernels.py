@@ -525,3 +525,22 @@ def test_steps_as_objects(X):
     np.testing.assert_allclose(
         Linear().prepared(given)(X), Linear().prepared("standardize")(X), rtol=1e-12, atol=1e-12
     )
+
+
+@pytest.mark.parametrize("kind", ["smooth", "whole", "heavy", "far", "equal", "twice"])
+@pytest.mark.parametrize("n", [2, 7, 60])
+def test_middle_differences_of_one_column_are_those_of_all_pairs(kind, n, rng):
+    from kernelweave.kernels.training_rows import _middle_on_line
+
+    x = {
+        "smooth": rng.normal(size=n),
+        "whole": rng.integers(0, 4, size=n) * 1.0,
+        "heavy": rng.standard_cauchy(size=n) ** 3,
+        "far": 1e6 + rng.normal(size=n),
+        "equal": np.ones(n),
+        "twice": np.repeat(rng.normal(size=n), 2),
+    }[kind]
+    pairs = np.abs(x[:, None] - x)[np.triu_indices(len(x), 1)]
+    pairs = np.sort(pairs[pairs > 1e-14 * pairs.max()])
+    middle = [pairs[(len(pairs) - 1) // 2], pairs[len(pairs) // 2]] if len(pairs) else [0.0, 0.0]
+    np.testing.assert_array_equal(_middle_on_line(x, 1e-14), middle)

@@ -39,7 +39,7 @@ from sklearn.model_selection import (
 import kernelweave as kw
 from kernelweave.estimators.scoring import fold_score
 from kernelweave.fitting import folds as folds_module
-from kernelweave.fitting.folds import choose, content_folds, finish_search, search_folds
+from kernelweave.fitting.folds import begin_search, choose, content_folds, finish_search, search_folds
 from kernelweave.fitting.out_of_fold import best_offsets
 from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.stacks import BankSource, StackSource
@@ -659,15 +659,18 @@ def test_with_a_ridge_of_its_own_all_folds_lead_to_the_best_mean(monkeypatch, to
     assert len(every) <= max(6, top // 2 + 5) + 4
     # other kernels begin at the best one
     asked.clear()
-    again = search_folds(task, RELAXED, folds, ALL, None, near=found)
+    begun = begin_search(task, RELAXED, folds, ALL, None, near=found)
+    again = search_folds(task, RELAXED, folds, ALL, None, begun=begun)
     assert asked[0][1] == [top]
+    # what was looked at is not asked again
+    assert sum(len(places) for _, places, _ in asked) == len(again.positions)
     assert len(again.positions) <= 5
 
 
 def test_candidates_that_are_nearly_the_best_are_looked_beside_too(monkeypatch):
     """The best one lies between two that were looked at, of which one is a little worse than another maximum."""
     mean = -np.square(np.arange(30.0) - 8.0)
-    mean[4], mean[5] = -1.0, 50.0
+    mean[4], mean[5] = -0.1, 50.0
     task, folds = rows_of(40)
     made_up(monkeypatch, [mean] * 5)
     monkeypatch.setattr("kernelweave.fitting.folds.score_folds", by_position(folds))

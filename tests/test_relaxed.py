@@ -10,6 +10,7 @@ from scipy.linalg import cho_factor, cho_solve
 import kernelweave as kw
 from kernelweave import InputError, rls2_path, solve_rls2
 from kernelweave.gram import FactorGram
+from kernelweave.mkl import regularization
 from kernelweave.mkl.regularization import FACTORISE, gaussian_process, ridge_path
 from kernelweave.mkl.ridge_problem import make_problem
 from kernelweave.results import Path, RelaxedSolution
@@ -46,6 +47,38 @@ def test_ridge_at_fixed_weights_is_the_solution_of_its_system(n, n_relax, rng):
         np.testing.assert_allclose(c.T, exact, rtol=1e-9, atol=1e-11)
         best = 0.5 * alpha * np.sum(y * exact)
         assert value - bound - 1e-12 * best <= best <= value + 1e-12 * best
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+@pytest.mark.parametrize("few_steps", [False, True])
+def test_a_few_ridges_near_each_other_share_one_factorisation(n_outputs, few_steps, rng, monkeypatch):
+    """Those that Lanczos' method does not reach are factorised; weighted rows."""
+    monkeypatch.setattr(regularization, "SHARED_ROWS", 10)
+    if few_steps:
+        monkeypatch.setattr(regularization, "LANCZOS_STEPS", 3)
+    made, system = [], regularization.DenseSystem
+    monkeypatch.setattr(regularization, "DenseSystem", lambda *given: made.append(given[1]) or system(*given))
+    X = rng.normal(size=(60, 5))
+    gram = np.exp(-np.square(X[:, None] - X[None]).sum(2)[:, :, None] * [0.1, 0.5])
+    y, w = rng.normal(size=(60, n_outputs)), rng.uniform(0.5, 2.0, 60)
+    problem, _ = make_problem(gram, y, w, None)
+    alphas = 0.1 * np.geomspace(10.0**0.5, 10.0**-1.5, 5)
+    C, primal, gap, log_det = ridge_path(problem, np.array([0.3, 0.7]), alphas)
+    K = gram @ [0.3, 0.7]
+    for c, value, bound, alpha in zip(C, primal, gap, alphas, strict=True):
+        exact = np.linalg.solve(K + alpha * np.diag(1 / w), y)
+        np.testing.assert_allclose(c.T, exact, rtol=1e-8, atol=1e-9 * np.abs(exact).max())
+        best = 0.5 * alpha * np.sum(y * exact)
+        assert value - bound - 1e-12 * best <= best <= value + 1e-12 * best
+    assert (len(made) > 1) == few_steps
+    exact = np.linalg.slogdet(K + alphas[2] * np.diag(1 / w))[1]
+    assert log_det[2] == pytest.approx(exact, rel=1e-10)
+    assert np.isnan(np.delete(log_det, 2)).all()
+    # far from each other they have a factorisation each
+    made.clear()
+    far = ridge_path(problem, np.array([0.3, 0.7]), np.array([100.0, 0.1, 1e-3]))
+    assert made == []
+    assert np.isfinite(far[3]).all()
 
 
 def test_ridge_of_factors_of_low_rank_agrees_with_the_dense_one(rng):

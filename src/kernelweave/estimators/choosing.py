@@ -19,6 +19,7 @@ from kernelweave.fitting.folds import (
     Fold,
     FoldScores,
     Score,
+    begin_search,
     can_search,
     choose,
     classes_of,
@@ -87,8 +88,8 @@ class Candidates:
     name : str
         Of the score.
     scores : callable, optional
-        The scores of all or some of them, given what is told of every step. With `finish`, of a search, which takes
-        the same rows with other kernels as `task`, and as `near` the scores of a search to begin at.
+        The scores of all or some of them, given what is told of every step. With `begin`, of a search, which takes
+        the same rows with other kernels as `task`, and as `begun` what `begin` found.
     rule : {"min", "1se"}
     path : bool
         Whether the chosen one is solved at the end of the path to it; otherwise alone.
@@ -110,6 +111,8 @@ class Candidates:
         Whether folds without a score, such as an area under a curve where a class has no rows, are left out of means.
     complements : bool
         Whether the training rows of every fold are all rows outside of it.
+    begin : callable, optional
+        The rough part of a search, with the same arguments, and as `near` that of other kernels, to begin at.
     finish : callable, optional
         What ends a search on all rows, given its scores, what is told of every step, and, for other kernels, `task`.
     """
@@ -129,6 +132,7 @@ class Candidates:
     second: Score | None = None
     by_second: bool = False
     complements: bool = True
+    begin: Callable[..., FoldScores] | None = None
     finish: Callable[..., FoldScores] | None = None
 
     @property
@@ -360,10 +364,13 @@ def by_content(
 
     options: dict[str, Any] = {"keep": asked is not None and asked.pooled, "n_jobs": learner.n_jobs}
 
-    def scores(report: Report, task: Task = task, near: FoldScores | None = None) -> FoldScores:
+    def begin(report: Report, task: Task = task, near: FoldScores | None = None) -> FoldScores:
+        return begin_search(task, learner, folds, alphas, score, near=near, report=report, **options)
+
+    def scores(report: Report, task: Task = task, begun: FoldScores | None = None) -> FoldScores:
         if not narrow:
             return score_folds(task, learner, folds, alphas, score, report=report, **options)
-        return search_folds(task, learner, folds, alphas, score, near=near, report=report, **options)
+        return search_folds(task, learner, folds, alphas, score, begun=begun, report=report, **options)
 
     def finish(found: FoldScores, report: Report, task: Task = task) -> FoldScores:
         return finish_search(task, learner, folds, alphas, found, score, report=report, **options)
@@ -381,6 +388,7 @@ def by_content(
         skips=asked is not None,
         second=None if asked is None else asked.second,
         by_second=asked is not None and asked.by_second,
+        begin=begin if narrow else None,
         finish=finish if narrow else None,
     )
 

@@ -31,6 +31,8 @@ from kernelweave.estimators.choosing import (
 from kernelweave.estimators.defaults import LEARNERS_SAID, NORMALIZERS_SAID, explained, left_out
 from kernelweave.estimators.metric import (
     LOST,
+    NEARLY_LOST,
+    NEARLY_WON,
     PREFERENCE,
     WON,
     ViewMetric,
@@ -402,44 +404,57 @@ class BaseMKL(ReportingMixin, ReadingMixin):
     ) -> Prospect:
         """The usual kernels, or those in a learnt metric if their error on the folds is lower by enough; scored."""
         task, problems, candidates, why = usual
-        scores, finish = candidates.scores, candidates.finish
+        begin, scores, finish = candidates.begin, candidates.scores, candidates.finish
         # `may_learn` asks for them
+        assert begin is not None
         assert scores is not None
         assert finish is not None
-        first = scores(report)
-        usual = task, problems, replace(candidates, scores=lambda _: first), why
-        if first.interrupted:
-            return usual
+        plain, several = task, takes_some(task.content)
+        first = begin(report)
         before = dict(self.defaults_), dict(self.missing_)
-        try:
-            source, why = make(learners.MetricRLS2())
-            task = replace(task, source=source)
-            second = scores(report, task, first)
+
+        def close(won: float, lost: float) -> bool:
+            """Whether it is open which is better."""
             error, other = -float(first.mean.max()), -float(second.mean.max())
-            if not second.interrupted and WON * error < other < LOST * error:
+            return not first.interrupted and not second.interrupted and won * error < other < lost * error
+
+        # of both kernels a rough search, then the rest of it, then all rows, until one is better by far
+        second, searched, some = first, False, several
+        try:
+            if not first.stopped:
+                source, why = make(learners.MetricRLS2())
+                task = replace(task, source=source)
+                second = begin(report, task, first)
+            if close(*((WON, LOST) if several else (NEARLY_WON, NEARLY_LOST))):
+                first, searched = scores(report, plain, first), True
+                second = first if first.interrupted else scores(report, task, second)
+            if several and searched and close(WON, LOST):
                 # a metric of some of many rows is worse than one of all
-                first, candidates = finish(first, report), replace(candidates, finish=None)
-                second = (
-                    replace(second, interrupted=True) if first.interrupted else finish(second, report, task)
-                )
+                first, candidates, some = finish(first, report), replace(candidates, finish=None), False
+                second = first if first.interrupted else finish(second, report, task)
+            stopped = first.stopped or first.interrupted or second.interrupted
         except KeyboardInterrupt:
-            second = replace(first, interrupted=True)
-        usual = *usual[:2], replace(candidates, scores=lambda _: first), usual[3]
+            stopped = True
         error, other = -float(first.mean.max()), -float(second.mean.max())
-        some = candidates.finish is not None and takes_some(task.content)
-        if second.interrupted:
-            say_interrupted("a learnt metric was not tried to the end, and the model is the one without")
-        if second.interrupted or not other < PREFERENCE * error:
+        won = not stopped and other < PREFERENCE * error
+        own, found = (task, second) if won else (plain, first)
+        rest = None if searched or found.interrupted else scores
+        candidates = replace(
+            candidates, scores=lambda report: found if rest is None else rest(report, own, found)
+        )
+        if not won:
             self.defaults_, self.missing_ = before
-            if not second.interrupted:
+            if not stopped:
                 self.defaults_["metric"] = not_taken(error, other, some)
-            return usual
+            elif not first.interrupted:
+                say_interrupted("a learnt metric was not tried to the end, and the model is the one without")
+            return plain, problems, candidates, usual[3]
         problems = problems_of(task)
         self.defaults_["left_out"] = left_out(problems[0], source.names)
         self.defaults_["metric"] = taken(error, other, some)
         if candidates.finish is not None:
             candidates = replace(candidates, finish=lambda found, report: finish(found, report, task))
-        return task, problems, replace(candidates, scores=lambda _: second), why
+        return task, problems, candidates, why
 
     def _tries_costs(self, task: Task, candidates: Candidates) -> bool:
         """Whether machines in which classes count alike are tried too: of a plain fit with a score of decisions."""

@@ -15,12 +15,25 @@ from kernelweave.kernels.composed import steps_of
 from kernelweave.views import BlockTable, GramTable, SparseTable, Table
 from kernelweave.views.tables import TEXT
 
-__all__ = ["LOST", "PREFERENCE", "WON", "ViewMetric", "may_learn", "metrics_of", "not_taken", "taken"]
+__all__ = [
+    "LOST",
+    "NEARLY_LOST",
+    "NEARLY_WON",
+    "PREFERENCE",
+    "WON",
+    "ViewMetric",
+    "may_learn",
+    "metrics_of",
+    "not_taken",
+    "taken",
+]
 
 #: A plain fit takes the metric if the squared error on folds is below this multiple of that of the usual kernels.
 PREFERENCE = 0.98
 #: Beyond these multiples of that error, on some of many rows, it is refused, or taken, without all of them.
 LOST, WON = 1.1, 0.85
+#: The same on all of few rows, without the last candidates beside the best ones, which change the error by less.
+NEARLY_WON, NEARLY_LOST = 0.95, 1.01
 #: Distinct rows, and columns of a view, with which a plain fit tries a metric.
 FEWEST_ROWS, MOST_ROWS, MOST_COLUMNS = 100, 2000, 40
 
@@ -50,6 +63,7 @@ def may_learn(task: Task, candidates: Candidates) -> bool:
     asked = not task.classification and task.n_outputs == 1 and candidates.name == SQUARED
     if (
         not asked
+        or candidates.begin is None
         or candidates.finish is None
         or candidates.n_folds < 2
         or not isinstance(source, TableSource)

@@ -85,8 +85,9 @@ PATIENCE = 3
 LOOK_ROWS, HELD_TOL = 800, 3e-2
 #: What counts as no better on the first fold, and as equal later: shares of the spread of the first look's scores.
 ROUGHLY, EQUAL = 2e-3, 1e-4
-#: Share of the spread of the scores within which candidates are so good that those beside them may be the best.
-CLOSE = 0.02
+#: Share of the spread of the scores within which candidates are so good that those beside them may be the best, by how
+#: many places those are away.
+CLOSE = {STRIDE: 0.01, 1: 0.002}
 #: Share of the error by which the next smaller alpha must be better on all rows than one that some of them chose.
 GAIN = 0.01
 #: Relative difference of scores that are equal up to rounding, so that no processor decides.
@@ -311,6 +312,8 @@ class FoldScores:
         Decision values of the test rows of every fold done; empty where they would take more than `KEPT_BYTES`.
     relax : array of shape (n_scored, n_relax), or None
         Further regularisation parameters.
+    parts : dict of int to Part
+        Folds of the search that these scores begin, see `walk_folds`.
     """
 
     positions: Rows
@@ -320,6 +323,7 @@ class FoldScores:
     values: list[Array] = field(default_factory=list)
     stopped: bool = False
     relax: Array | None = None
+    parts: dict[int, Part] = field(default_factory=dict, repr=False)
 
     @property
     def mean(self) -> Array:
@@ -611,7 +615,7 @@ def can_search(task: Task, learner: Learner, alphas: Array) -> bool:
     return learner.begins and one_each and len(alphas) > 2 * STRIDE * PATIENCE
 
 
-def search_folds(
+def begin_search(
     task: Task,
     learner: Learner,
     folds: Sequence[Fold],
@@ -619,6 +623,51 @@ def search_folds(
     score: Score,
     *,
     near: FoldScores | None = None,
+    **options: Any,
+) -> FoldScores:
+    """Score every second candidate, roughly: what `search_folds` begins with; without ridges on the first fold only.
+
+    Parameters
+    ----------
+    task, learner, folds, alphas, score
+        See `search_folds`.
+    near : FoldScores, optional
+        Of other kernels on the same folds: this begins at their best candidate, without those from the stiff end.
+    **options
+        `n_jobs` and `report`, see `walk_folds`.
+    """
+    relaxed = learner.relax_grid(alphas) is not None
+    parts: dict[int, Part] = {}
+    some, share = _thinned(task.content, folds) if relaxed else (folds[:1], 1.0)
+    slack = 0.0 if relaxed else ROUGHLY
+    look = partial(_look, task, learner, share * alphas, score, parts, options, some)
+    if near is None:
+        coarse = np.arange(0, len(alphas), STRIDE)
+        found = look(coarse[: 2 * PATIENCE], None, ROUGH_TOL)
+        while (wanted := first_good(found.mean, slack) + 1 + PATIENCE) > (done := len(found.positions)):
+            if done == len(coarse):
+                break
+            if found.stopped:
+                return replace(found, interrupted=True)
+            try:
+                found = found.beside(look(coarse[done:wanted], found.starts(-1), ROUGH_TOL))
+            except KeyboardInterrupt:
+                return replace(found, interrupted=True)
+    else:
+        found = look(near.positions[[first_good(near.mean)]], None, ROUGH_TOL)
+    if relaxed and not found.interrupted:
+        found = _climb(look, found, STRIDE, len(alphas))
+    return replace(found, parts=parts)
+
+
+def search_folds(
+    task: Task,
+    learner: Learner,
+    folds: Sequence[Fold],
+    alphas: Array,
+    score: Score,
+    *,
+    begun: FoldScores | None = None,
     **options: Any,
 ) -> FoldScores:
     """Score the candidates around the best one on every fold; with ridges of their own, on at most `LOOK_ROWS` rows.
@@ -633,8 +682,8 @@ def search_folds(
         Descending.
     score : callable
         ``score(decision values (n_test, n_outputs), test rows)`` -> float; larger is better.
-    near : FoldScores, optional
-        Of other kernels on the same folds: the search begins at their best candidate, without the rough look.
+    begun : FoldScores, optional
+        What `begin_search` found; it is asked if this is left out.
     **options
         `n_jobs` and `report`, see `walk_folds`.
 
@@ -648,38 +697,29 @@ def search_folds(
     A score with several maxima may have a better one elsewhere than near the best of the first fold. Candidates that
     differ by less than 1e-4 of the spread of the scores along the path of that fold count as equal.
     """
+    found = begin_search(task, learner, folds, alphas, score, **options) if begun is None else begun
+    if found.interrupted:
+        return found
     relaxed = learner.relax_grid(alphas) is not None
-    first, share = _thinned(task.content, folds) if relaxed else (folds[:1], 1.0)
-    slack, n_alphas = 0.0 if relaxed else ROUGHLY, len(alphas)
-    look = partial(_look, task, learner, share * alphas, score, {}, options)
-    if near is None:
-        coarse = np.arange(0, n_alphas, STRIDE)
-        found = look(first, coarse[: 2 * PATIENCE], None, ROUGH_TOL)
-        while (wanted := first_good(found.mean, slack) + 1 + PATIENCE) > (done := len(found.positions)):
-            if done == len(coarse):
-                break
-            if found.stopped:
-                return replace(found, interrupted=True)
-            try:
-                found = found.beside(look(first, coarse[done:wanted], found.starts(-1), ROUGH_TOL))
-            except KeyboardInterrupt:
-                return replace(found, interrupted=True)
-    else:
-        found = look(first, near.positions[[first_good(near.mean)]], None, ROUGH_TOL)
+    parts, n_alphas = found.parts, len(alphas)
     if relaxed:
-        for step in (STRIDE, 1):
-            found = found if found.interrupted else _climb(look, first, found, step, n_alphas)
-        return replace(found, interrupted=found.interrupted or (found.stopped and share < 1.0))
+        folds, share = _thinned(task.content, folds)
+        look = partial(_look, task, learner, share * alphas, score, parts, options, folds)
+        found = _climb(look, found, 1, n_alphas)
+        stopped = found.interrupted or (found.stopped and share < 1.0)
+        # they take memory
+        return replace(found, interrupted=stopped, parts={})
     if found.stopped:
         return replace(found, interrupted=True)
-    at = first_good(found.mean, slack)
-    starts: Sequence[Starts] = found.starts(max(0, at - 1)) * len(folds)
+    look = partial(_look, task, learner, alphas, score, {}, options, folds)
+    at = first_good(found.mean, ROUGHLY)
+    starts = found.starts(max(0, at - 1)) * len(folds)
     better = EQUAL * _spread(found.mean)
     best = int(found.positions[at])
     low, high = max(0, best - AROUND), min(n_alphas, best + AROUND + 1)
     further = FURTHER
     try:
-        found = look(folds, np.arange(low, high), starts, SCORING_TOL)
+        found = look(np.arange(low, high), starts, SCORING_TOL)
         while True:
             mean = found.mean
             at, equal = first_good(mean), better + TIE * float(np.nanmax(np.abs(mean), initial=0.0))
@@ -691,7 +731,7 @@ def search_folds(
                 break
             if found.stopped:
                 return replace(found, interrupted=True)
-            found = found.beside(look(folds, some, found.starts(side), SCORING_TOL))
+            found = found.beside(look(some, found.starts(side), SCORING_TOL))
             further *= 2
             low, high = int(found.positions[0]), int(found.positions[-1]) + 1
     except KeyboardInterrupt:
@@ -717,15 +757,13 @@ def _look(
     return replace(found, positions=positions)
 
 
-def _climb(
-    look: Callable[..., FoldScores], folds: Sequence[Fold], found: FoldScores, step: int, n_alphas: int
-) -> FoldScores:
+def _climb(look: Callable[..., FoldScores], found: FoldScores, step: int, n_alphas: int) -> FoldScores:
     """Look at candidates that many places beside the best ones, until these have both, or the best gains no more."""
     before = -np.inf
     while True:
         mean, at = found.mean, first_good(found.mean)
         top = float(mean[at])
-        good = found.positions[mean >= top - CLOSE * _spread(mean) - TIE * abs(top)]
+        good = found.positions[mean >= top - CLOSE[step] * _spread(mean) - TIE * abs(top)]
         beside = np.r_[good - step, good + step]
         some = np.setdiff1d(beside[(beside >= 0) & (beside < n_alphas)], found.positions)
         if not len(some) or not top > before + EQUAL * _spread(mean) + TIE * abs(top):
@@ -734,7 +772,7 @@ def _climb(
             return replace(found, interrupted=True)
         before = top
         try:
-            found = found.beside(look(folds, some, found.starts(at), ROUGH_TOL))
+            found = found.beside(look(some, found.starts(at), ROUGH_TOL))
         except KeyboardInterrupt:
             # before one fold was complete at further candidates
             return replace(found, interrupted=True)

@@ -29,6 +29,8 @@ MEDIAN_ROWS = 1000
 
 #: Distances up to this share of the largest one are rounding errors of equal rows.
 _ROUNDING = 64.0 * float(np.finfo(np.float64).eps)
+#: Halvings of a range of differences at most, and how many differences for each number are then sorted.
+_HALVINGS, _TOGETHER = 60, 4
 #: Numbers of a panel of distances.
 _ENTRIES = 2**18
 
@@ -185,6 +187,10 @@ class TrainingRows:
         A = self.table.rows(rows).take()
         check_sizes(A)
         n = len(rows)
+        if weights is None and n > 1 and isinstance(A, np.ndarray) and A.shape[1] == 1:
+            low, high = _middle_on_line(A[:, 0], _ROUNDING if statistic == "l1" else _ROUNDING**0.5)
+            middle = 0.5 * (low + high) if statistic == "l1" else 0.5 * (low * low + high * high)
+            return _usable(middle, "median distance") if high > 0 else 1.0
         distances = np.empty(n * (n - 1) // 2)
         end = 0
         for _, S in statistic_panels(statistic, A, _ENTRIES):
@@ -260,6 +266,46 @@ def _middle(values: FloatArray) -> float:
     half = len(values) // 2
     values.partition(half)
     return float(values[half]) if len(values) % 2 else 0.5 * float(values[half] + values[:half].max())
+
+
+def _middle_on_line(values: FloatArray, least: float) -> tuple[float, float]:
+    """The two middle differences of pairs of numbers, the same one twice where pairs are odd; zeros if all are equal.
+
+    Pairs that differ by at most a share of the largest difference are left out. Differences are counted by bisection of
+    the sorted numbers, and only those near the middle are made.
+    """
+    x, own = np.sort(values), np.arange(len(values))
+
+    def ends(most: float) -> Rows:
+        return np.maximum(np.searchsorted(x, x + most, side="right"), own + 1)
+
+    def count(most: float) -> int:
+        return int((ends(most) - own - 1).sum())
+
+    low, high = least * float(x[-1] - x[0]), float(x[-1] - x[0])
+    if not high > 0:
+        return 0.0, 0.0
+    n_out, n_pairs = count(low), len(x) * (len(x) - 1) // 2
+    second = n_out + (n_pairs - n_out) // 2
+    first = second - (n_pairs - n_out + 1) % 2
+    below, above = n_out, n_pairs
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        if above - below <= _TOGETHER * len(x):
+            break
+        found = count(middle)
+        if found <= first:
+            low, below = middle, found
+        elif found > second:
+            high, above = middle, found
+        else:
+            break
+    start = ends(low)
+    sizes = np.maximum(ends(high), start) - start if above < n_pairs else len(x) - start
+    left = np.repeat(own, sizes)
+    inside = x[np.arange(len(left)) - np.repeat(np.cumsum(sizes) - sizes - start, sizes)] - x[left]
+    inside.partition([first - below, second - below])
+    return float(inside[first - below]), float(inside[second - below])
 
 
 def _usable(value: float, what: str) -> float:

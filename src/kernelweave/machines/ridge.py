@@ -42,6 +42,10 @@ class DenseSystem:
 
     def solve(self, B: Array) -> Array:
         """``Q^-1 B`` for B of shape (n, k)."""
+        if B.shape[1] == 1:
+            # a third of the time of dpotrs
+            half = blas.dtrsv(self._factor, B[:, 0], lower=1)
+            return blas.dtrsv(self._factor, half, lower=1, trans=1, overwrite_x=1)[:, None]
         return lapack.dpotrs(self._factor, B, lower=1)[0]
 
     def inner(self, V: Array) -> Array:

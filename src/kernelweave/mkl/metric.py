@@ -214,11 +214,12 @@ def _by_evidence(rows: _Rows) -> tuple[Array, float, Array]:
     T, repeats = Y.shape[1], float((rows.weights - 1.0).sum())
     pairs = _Pairs.of(X)
     history: list[float] = []
+    # of which half is read, and the inverse takes its place
+    noisy = np.zeros((n, n))
 
     def inverse(theta: Array) -> tuple[Array, Array, Array, float, float]:
         """The kernel of pairs, and at the covariance with noise: inverse, coefficients, log determinant, and noise."""
         k, noise = np.exp(theta[p] - pairs.combined(np.exp(theta[:p]))), float(np.exp(theta[p + 1])) + LEAST
-        noisy = np.zeros((n, n))
         noisy.reshape(-1)[pairs.flat] = k
         noisy.reshape(-1)[:: n + 1] = np.exp(theta[p]) + noise / w
         # the lower triangle in C order is the upper one of the Fortran-ordered transpose
@@ -235,8 +236,12 @@ def _by_evidence(rows: _Rows) -> tuple[Array, float, Array]:
             return 1e300, np.zeros_like(theta)
         value = 0.5 * (float((Y * A).sum()) + T * log_det)
         value += 0.5 * T * repeats * np.log(noise) + 0.5 * rows.scatter / noise
-        Q = A @ A.T - T * Ki
-        Qk, diagonal = np.take(Q, pairs.flat) * k, np.diag(Q)
+        # A A' - T Ki, of pairs and of rows
+        Qk = np.take(Ki, pairs.flat) * -T
+        for a in A.T:
+            Qk += np.take(a, pairs.first) * np.take(a, pairs.second)
+        Qk *= k
+        diagonal = np.square(A).sum(axis=1) - T * np.diag(Ki)
         slopes = np.empty(p + 2)
         slopes[:p] = np.exp(theta[:p]) * pairs.forms(Qk)
         slopes[p] = -Qk.sum() - 0.5 * np.exp(theta[p]) * diagonal.sum()

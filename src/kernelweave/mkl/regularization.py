@@ -12,7 +12,8 @@ is added.
 
 Many regularisation parameters at the same weights cost little more than one: the whitened kernel is reduced to
 tridiagonal form once (4/3 n^3 operations, against n^3 / 3 for a factorisation and about 9 n^3 for eigenvectors); every
-regularisation parameter then costs O(n), and n^2 for its coefficients.
+regularisation parameter then costs O(n), and n^2 for its coefficients. A few that are near each other take one
+factorisation, and for all of them together about 30 solutions with it.
 
 Degrees of freedom and criteria are written so that a sample weight w equals w repetitions of the row: ``N_eff = sum of
 weights``, and determinants are those of the repeated problem.
@@ -31,12 +32,21 @@ from scipy.linalg import eigh, lapack
 from kernelweave._checks import InputError, of_given_rows
 from kernelweave._threads import blas_threads_for
 from kernelweave._types import Array
-from kernelweave.machines.ridge import LOW_RANK_FLOOR, NotPositiveDefinite, RidgeSystem, Workspace
+from kernelweave.machines.ridge import (
+    LOW_RANK_FLOOR,
+    DenseSystem,
+    NotPositiveDefinite,
+    RidgeSystem,
+    Workspace,
+)
 from kernelweave.mkl.ridge_problem import SAFETY, RidgeProblem, first_kernel
 from kernelweave.results import Certificate, Path, RelaxedSolution, Solution
 
 #: Regularisation parameters up to which one factorisation each is cheaper than the reduction.
 FACTORISE = 5
+#: Rows for each output with which a few share one factorisation, if each is within a multiple of the middle one; steps
+#: of Lanczos at most, how often these look at their residual, and the relative one at which they end.
+SHARED_ROWS, NEAR_MIDDLE, LANCZOS_STEPS, LANCZOS_EACH, LANCZOS_TOL = 500, 30.0, 80, 4, 1e-12
 #: Columns that LAPACK takes at a time; without room for them the reduction takes them one by one, twice as long.
 BLOCK = 64
 #: Most numbers of solutions at several regularisation parameters that are computed together.
@@ -113,7 +123,7 @@ def ridge_path(problem: RidgeProblem, weights: Array, alphas: Array) -> tuple[Ar
 
 #: ``alphas -> (B -> (K + alpha N)^-1 B)`` for rows of B, of shape (n_alphas, n_outputs, n_samples); and ``log det`` of
 #: these matrices, NaN where it is not at hand.
-Solver = Callable[[Array], tuple[Callable[[Array], Array], float]]
+Solver = Callable[[Array], tuple[Callable[[Array], Array], float | Array]]
 
 
 def _at_weights(
@@ -146,6 +156,10 @@ def _at_weights(
             return lambda B: _by(_by(B, rows.T), rows), through, True
     K = problem.gram.combine(effective)
     if len(alphas) <= FACTORISE:
+        middle = float(np.sort(alphas)[len(alphas) // 2])
+        near = max(alphas.max() / middle, middle / alphas.min()) <= NEAR_MIDDLE
+        if len(alphas) > 1 and near and len(root) >= SHARED_ROWS * len(problem.targets):
+            return lambda B: _by(B, K), _shared(K, problem.inverse_weights, middle), True
 
         def factorised(alphas: Array) -> tuple[Callable[[Array], Array], float]:
             system = problem.system(weights, float(alphas[0]))
@@ -159,6 +173,72 @@ def _at_weights(
         return lambda B: solve(B * root) * root, math.nan
 
     return lambda B: _by(B, K), whitened, True
+
+
+def _shared(K: Array, inverse_weights: Array, middle: float) -> Solver:
+    """Solutions at several regularisation parameters near one, whose matrix alone is factorised."""
+    root = 1.0 / np.sqrt(inverse_weights)
+    first = DenseSystem(K.copy(), middle, inverse_weights)
+
+    def inverse(v: Array) -> Array:
+        return first.solve((v / root)[:, None])[:, 0] / root
+
+    def one(b: Array, alphas: Array) -> Array:
+        found, known = _shifted(inverse, b * root, alphas - middle)
+        for k in np.flatnonzero(~known):
+            found[k] = DenseSystem(K.copy(), float(alphas[k]), inverse_weights).solve(b[:, None])[:, 0] / root
+        return found * root
+
+    def solver(alphas: Array) -> tuple[Callable[[Array], Array], Array]:
+        def solve(B: Array) -> Array:
+            out = np.empty(B.shape)
+            for t, rows in enumerate(B.transpose(1, 0, 2)):
+                if (rows == rows[0]).all():
+                    out[:, t] = one(rows[0], alphas)
+                else:
+                    for k, row in enumerate(rows):
+                        out[k, t] = one(row, alphas[[k]])[0]
+            return out
+
+        return solve, np.where(alphas == middle, first.log_det(), math.nan)
+
+    return solver
+
+
+def _shifted(inverse: Callable[[Array], Array], b: Array, shifts: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """``(A + shift I)^-1 b`` for several shifts, given ``v -> A^-1 v``, and whether each was reached.
+
+    One Krylov space of the inverse, by Lanczos' method with orthogonalisation against all vectors: with
+    ``A^-1 V = V T + u e'`` and ``(I + shift T) z = |b| e_1`` the solution is ``V T z + z_m u``, and the residual
+    ``shift z_m u``.
+    """
+    size = float(np.linalg.norm(b))
+    if not size > 0:
+        return np.zeros((len(shifts), len(b))), np.ones(len(shifts), dtype=bool)
+    most = min(LANCZOS_STEPS, len(b))
+    V, T = np.empty((most, len(b))), np.zeros((most, most))
+    u, beta = b / size, 0.0
+    for m in range(most):
+        V[m] = u
+        if m:
+            T[m, m - 1] = T[m - 1, m] = beta
+        u = inverse(V[m])
+        T[m, m] = float(V[m] @ u)
+        for _ in range(2):
+            u = u - V[: m + 1].T @ (V[: m + 1] @ u)
+        beta = float(np.linalg.norm(u))
+        if m % LANCZOS_EACH and m + 1 < most and beta > LANCZOS_TOL:
+            u = u / beta
+            continue
+        inside = np.eye(m + 1) + shifts[:, None, None] * T[: m + 1, : m + 1]
+        start = np.zeros((len(shifts), m + 1, 1))
+        start[:, 0] = size
+        z = np.linalg.solve(inside, start)[:, :, 0]
+        known = np.abs(shifts * z[:, m]) * beta <= LANCZOS_TOL * size
+        if known.all() or m + 1 == most:
+            break
+        u = u / beta
+    return (z @ T[: m + 1, : m + 1]) @ V[: m + 1] + z[:, m:] * u, known
 
 
 def _by(B: Array, K: Array) -> Array:
