@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -323,8 +324,17 @@ class FeatureStack:
             kind = np.float32 if single else np.float64
             if isinstance(columns, slice):
                 return np.asarray(self.Z[rows, columns], dtype=kind)
-            found = self.Z.T[columns, rows].T if self._by_columns else self.Z[rows][:, columns]
-            return np.asarray(found, dtype=kind)
+            if not self._by_columns:
+                return np.asarray(self.Z[rows][:, columns], dtype=kind)
+            # neighbours are copied together, in the precision that is wanted
+            out = np.empty((len(columns), len(range(*rows.indices(self.n_samples)))), dtype=kind)
+            ends = np.r_[0, np.flatnonzero(np.diff(columns) != 1) + 1, len(columns)]
+            if len(ends) > len(columns) // 4:
+                out[:] = self.Z.T[columns, rows]
+                return out.T
+            for first, last in pairwise(ends):
+                out[first:last] = self.Z.T[columns[first] : columns[first] + last - first, rows]
+            return out.T
         xp = self._there.xp
         found = self.Z[rows, :]
         found = (

@@ -770,8 +770,9 @@ class FeatureDescent:
         Their certificates are computed from their own numbers, over all blocks.
         """
         problem, found = self.problem, []
-        for alpha, point, known in zip(alphas, points, evaluated, strict=True):
-            features = self._feature_coef(point)
+        for alpha, point, known, features in zip(
+            alphas, points, evaluated, self._feature_coef(points), strict=True
+        ):
             weights = self._weights_of(point, features)
             if not weights.any():
                 weights[int(np.argmax(known.quadratic_forms))] = 1.0
@@ -835,7 +836,7 @@ class FeatureDescent:
             n_iter=n_iter,
             alpha=alpha,
             trace={} if trace is None else trace,
-            feature_coef=self._feature_coef(None) if features is None else features,
+            feature_coef=self._no_features() if features is None else features,
         )
 
     def _weights_of(self, point: Point, features: Array) -> Array:
@@ -843,14 +844,21 @@ class FeatureDescent:
         problem = self.problem
         return problem.norms(features.T / problem.factors / problem.length)
 
-    def _feature_coef(self, point: Point | None) -> Array:
-        """Coefficients of the features, shape (n_features, n_outputs); zero without a point."""
-        problem = self.problem
-        features = np.zeros((problem.n_outputs, problem.stack.n_features))
-        if point is not None:
-            index, coef = self._features([point])
-            features[:, index] = coef[0] * problem.factors[index] * problem.length
-        return features.T
+    def _no_features(self) -> Array:
+        """Coefficients of the features that are zero, shape (n_features, n_outputs)."""
+        return np.zeros((self.problem.n_outputs, self.problem.stack.n_features)).T
+
+    def _feature_coef(self, points: list[Point]) -> list[Array]:
+        """Coefficients of the features at some points, each of shape (n_features, n_outputs)."""
+        problem, found = self.problem, list[Array]()
+        if not points:
+            return found
+        index, coef = self._features(points)
+        for own in coef * problem.factors[index] * problem.length:
+            features = self._no_features()
+            features[index] = own.T
+            found.append(features)
+        return found
 
     def _nothing(self, alpha: float) -> Solution:
         """F = 0, for infinite alpha and for targets that are zero."""

@@ -183,8 +183,11 @@ class StreamDescent(FeatureDescent):
 
     # ---- solutions --------------------------------------------------------------------------------
 
-    def _feature_coef(self, point: Point | None) -> Array:
+    def _no_features(self) -> Array:
         return np.empty((0, self.problem.n_outputs))
+
+    def _feature_coef(self, points: list[Point]) -> list[Array]:
+        return [self._no_features() for _ in points]
 
     def _weights_of(self, point: Point, features: Array) -> Array:
         weights = np.zeros(self.problem.n_kernels)
