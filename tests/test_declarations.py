@@ -8,7 +8,9 @@ import inspect
 import pickle
 import pkgutil
 import re
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -26,6 +28,7 @@ from kernelweave._forms import shown
 from kernelweave._lazy import Registry
 from kernelweave._parameters import Choice, Flag, Number, OneOf, Shown, Text, Unfit, Whole, said
 from kernelweave.learners import LEARNERS, Uniform
+from kernelweave.learners import base as learners_base
 from kernelweave.learners.solving import CostLearner, MarginLearner
 from kernelweave.machines.losses import EpsilonInsensitive, Hinge, Squared, SquaredHinge
 from kernelweave.mkl.weight_sets import CappedSimplex
@@ -453,7 +456,7 @@ def test_learners_take_parameters_by_name_only(tilted):
 def test_names_of_learners_stand_in_the_stub():
     for file in pkgutil.iter_modules(kw.learners.__path__):
         importlib.import_module(f"kernelweave.learners.{file.name}")
-    own = Registry(kw.learners.__file__)
+    own = Registry(kw.learners.__file__, "kernelweave.learners")
     found = {
         name: cls for name, cls in LEARNERS.items() if cls.__module__.startswith("kernelweave.learners.")
     }
@@ -461,6 +464,29 @@ def test_names_of_learners_stand_in_the_stub():
     for name, cls in found.items():
         assert cls.name == name
         assert own.place(name) == f"{cls.__module__}.{cls.__qualname__}"
+
+
+def test_a_learner_in_a_new_file_of_the_folder_needs_no_line_elsewhere(tmp_path, monkeypatch):
+    """Its file is imported when names are listed or an unknown one is asked for; files without learners are not."""
+    stub = Path(kw.learners.__file__).with_name("__init__.pyi")
+    tmp_path.joinpath("__init__.pyi").write_text(stub.read_text())
+    tmp_path.joinpath("helping.py").write_text("raise AssertionError")
+    lines = ["from kernelweave.learners import Uniform", "class Added(Uniform):", '    name = "added"']
+    tmp_path.joinpath("adding.py").write_text("\n".join(lines))
+    monkeypatch.setattr(kw.learners, "__path__", [*kw.learners.__path__, str(tmp_path)])
+    module = "kernelweave.learners.adding"
+    for ask in (lambda own: "added" in own, lambda own: list(own), lambda own: own["added"], len):
+        own = Registry(str(tmp_path / "__init__.py"), "kernelweave.learners")
+        assert "lp" in own
+        assert module not in sys.modules
+        with monkeypatch.context() as now:
+            now.setattr(learners_base, "LEARNERS", own)
+            assert ask(own)
+            assert own["added"].__name__ == "Added"
+            assert list(own)[-1] == "added"
+        del sys.modules[module]
+    with pytest.raises(KeyError):
+        own["missing"]
 
 
 def test_learners_are_cloned_pickled_and_set(ruled):

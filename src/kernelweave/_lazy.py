@@ -10,6 +10,9 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+#: What a class with a short name has.
+_NAMED = re.compile(r"^    name\b.*=\s*[\"']", re.MULTILINE)
+
 
 def _lines_of(file: str) -> list[tuple[str, str, str]]:
     """Module, name and comment of each line of the stub in the folder of a module, in their order."""
@@ -26,14 +29,24 @@ class Registry(MutableMapping[str, type[T]]):
     """Classes by short names; those in a stub, which has their short names as comments, are imported on first use.
 
     A class enters, also in the place of its line in the stub, when it is defined. To look for names and to list them
-    imports nothing.
+    imports nothing but files of the folder that define classes with a `name` and are not in the stub.
     """
 
-    def __init__(self, file: str) -> None:
-        self._places = {
-            short: f"kernelweave{place}.{name}" for place, name, short in _lines_of(file) if short
-        }
+    def __init__(self, file: str, package: str) -> None:
+        lines = _lines_of(file)
+        self._places = {short: f"kernelweave{place}.{name}" for place, name, short in lines if short}
         self._classes: dict[str, type[T]] = {}
+        listed = {place.rpartition(".")[2] for place, _, _ in lines}
+        self._others = [
+            f"{package}.{own.stem}"
+            for own in sorted(Path(file).parent.glob("*.py"))
+            if own.stem not in listed and _NAMED.search(own.read_text(encoding="utf8"))
+        ]
+
+    def _all(self) -> dict[str, str]:
+        while self._others:
+            import_module(self._others.pop())
+        return self._places
 
     def place(self, name: str) -> str:
         """Module and name of a class, which need not be imported; empty for an unknown short name."""
@@ -41,7 +54,8 @@ class Registry(MutableMapping[str, type[T]]):
 
     def __getitem__(self, name: str) -> type[T]:
         if name not in self._classes:
-            import_module(self._places[name].rpartition(".")[0])
+            place = self._places.get(name) or self._all()[name]
+            import_module(place.rpartition(".")[0])
         return self._classes[name]
 
     def __setitem__(self, name: str, value: type[T]) -> None:
@@ -51,13 +65,13 @@ class Registry(MutableMapping[str, type[T]]):
         del self._places[name], self._classes[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._places
+        return name in self._places or name in self._all()
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
+        return iter(self._all())
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._all())
 
 
 def value_at(places: Mapping[str, str], name: str, known: dict[str, Any] | None = None) -> Any:

@@ -1,11 +1,11 @@
 """Learners: how kernel weights are found. Each is a named choice of criterion, weight set and step.
 
 A learner is a class of parameters with `get_params` and `set_params`, so that ``learner__C`` can be searched. To add
-one, write its class in a file of this folder with a line in `__init__.pyi`, or in your own program: with a `name` it is
-known to ``learner=``. Where a package names the module in the entry-point group `kernelweave.extensions`, command line,
-studio and other processes know it too.
+one, write its class in a file of this folder, or in your own program: with a `name` it is known to ``learner=``. Where
+a package names the module in the entry-point group `kernelweave.extensions`, command line, studio and other processes
+know it too.
 
-Names are imported on first use, and listed only in `__init__.pyi`.
+Names of `__init__.pyi` are imported on first use; other files that define learners, when learners are listed.
 """
 
 from kernelweave._extensions import load_extensions

@@ -28,7 +28,7 @@ Array = NDArray[np.float64]
 
 #: Learners by the short names that ``learner=`` takes: those of this package, and every class with a `name` as soon as
 #: it is defined.
-LEARNERS: Registry[Learner] = Registry(__file__)
+LEARNERS: Registry[Learner] = Registry(__file__, "kernelweave.learners")
 
 
 @dataclass(frozen=True, eq=False)
