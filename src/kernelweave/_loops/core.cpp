@@ -922,7 +922,7 @@ nb::tuple logistic_expansion(In1 y, In1 costs, In1 product, bool fit_intercept, 
     return nb::make_tuple(start, value);
 }
 
-double exact_sum(In1 x) {
+double compensated_sum(In1 x) {
     const size_t n = x.shape(0);
     nb::gil_scoped_release free;
     return sums::compensated(x.data(), n);
@@ -970,7 +970,7 @@ NB_MODULE(_core, module) {
     module.def("box_smo", &box_smo);
     module.def("logistic_intercept", &logistic_intercept);
     module.def("logistic_expansion", &logistic_expansion);
-    module.def("exact_sum", &exact_sum);
+    module.def("compensated_sum", &compensated_sum);
     module.def("logistic_value", &logistic_value);
     module.def("logistic_gap", &logistic_gap);
     module.def("inner", &inner, "packed"_a, "idx"_a, "H"_a, "out"_a, "threads"_a = 1);

@@ -74,14 +74,14 @@ def logistic_expansion(
     p = expit(-y * f)
     b[:] = costs * y * p
     h[:] = costs * p * np.maximum(1.0 - p, flattest)
-    missing = exact_sum(b) if fit_intercept else 0.0
+    missing = compensated_sum(b) if fit_intercept else 0.0
     heavy = b * missing > 0.0
     if heavy.any():
         b[heavy] *= 1.0 - missing / b[heavy].sum()
     return t, logistic_value(y, costs, f)
 
 
-def exact_sum(x: Array) -> float:
+def compensated_sum(x: Array) -> float:
     """A sum whose rounding errors are added up, too."""
     return math.fsum(x.tolist())
 

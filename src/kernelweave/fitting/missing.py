@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -69,10 +70,8 @@ def refuse_missing(counts: Mapping[str, int], n_rows: int) -> None:
     if not counts:
         return
     most = sorted(counts.items(), key=lambda item: -item[1])[:5]
-    columns = [
-        name if name.split(": ")[-1].removeprefix("column ").isdigit() else f"column {name!r}"
-        for name, _ in most
-    ]
+    # a column without a name is "column 6", in a view "a: column 6"
+    columns = [name if re.fullmatch(r"(.*: )?column \d+", name) else f"column {name!r}" for name, _ in most]
     named = ", ".join(
         f"{name} ({count} of {n_rows} rows)" for name, (_, count) in zip(columns, most, strict=True)
     )

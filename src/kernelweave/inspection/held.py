@@ -167,7 +167,7 @@ class HeldOut(ShortRepr):
 
     @property
     def squared_errors(self) -> Array | None:
-        """Of numbers, or of probabilities of classes, for each row; None without them, and for several targets."""
+        """Of numbers, or of probabilities of classes, shape (n_rows,); None without them, and for several targets."""
         if self.several:
             return None
         if self.classes is None:

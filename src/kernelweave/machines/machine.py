@@ -169,7 +169,7 @@ class Machine:
     def infeasibility(self, b: Array) -> float:
         """The largest violation of a dual constraint by coefficients."""
         outside = self.loss.infeasibility(self.y, self.costs, b)
-        return max(outside, abs(float(core.exact_sum(b))) if self.fit_intercept else 0.0)
+        return max(outside, abs(float(core.compensated_sum(b))) if self.fit_intercept else 0.0)
 
     def feasible(self, b: Array, tolerance: float) -> bool:
         """Whether coefficients are dual feasible up to a share of the sum of their sizes."""

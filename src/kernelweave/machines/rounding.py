@@ -34,7 +34,7 @@ def sum_error(n_terms: int, *, long: bool = False) -> float:
 
 def imbalance(b: Array) -> tuple[float, Array]:
     """Share to subtract from the heavier side of b, so that ``sum(b) = 0``, and the sizes on that side."""
-    missing = float(core.exact_sum(b))
+    missing = float(core.compensated_sum(b))
     side = np.maximum(b, 0.0) if missing > 0.0 else np.maximum(-b, 0.0)
     total = float(side.sum())
     return (abs(missing) / total if total > 0.0 else 0.0), side
