@@ -25,7 +25,7 @@ __all__ = ["FORMS", "METRICS", "LearntMetric", "learn_metric"]
 Array = NDArray[np.float64]
 
 #: How a metric is learnt, and its forms.
-METRICS = ("ard", "rfm")
+METRICS = ("ard", "ard-laplacian", "rfm")
 FORMS = ("diagonal", "full")
 #: Steps of the evidence at most, and the relative change of it at which they end.
 MOST_STEPS, CHANGE = 15, 1e-5
@@ -82,9 +82,11 @@ def learn_metric(
     ``by="ard"`` maximises, over rates rho_j, a signal variance s and a noise variance t, the evidence of a Gaussian
     process with the covariance
 
-        s exp(-sum_j rho_j abs(x_j - z_j)) ,
+        s exp(-sum_j rho_j^2 (x_j - z_j)^2) ,
 
-    so that L is diagonal with the entries rho_j; several outputs share it. ``by="rfm"`` alternates ridge regression f
+    so that L is diagonal with the entries rho_j; several outputs share it. ``by="ard-laplacian"`` does so for the
+    covariance ``s exp(-sum_j rho_j abs(x_j - z_j))``. At these L, kernels of the mapped rows have this covariance at
+    gamma = 1, RBF the first and Laplacian the second. ``by="rfm"`` alternates ridge regression f
     with the kernel ``exp(-||L (x - z)|| / width)`` and L'L = the mean of ``grad f(x_i) grad f(x_i)'``, or the diagonal
     of it; the round, the width and the ridge of the smallest leave-one-out error are taken.
 
@@ -95,7 +97,7 @@ def learn_metric(
     Y : array of shape (n_rows, n_outputs)
     sample_weight : array of shape (n_rows,), optional
         Positive; a weight is equivalent to repetitions of the row.
-    by : {"ard", "rfm"}
+    by : {"ard", "ard-laplacian", "rfm"}
     form : {"diagonal", "full"}
         The full form is that of "rfm" alone.
 
@@ -105,8 +107,8 @@ def learn_metric(
 
     Notes
     -----
-    "ard" takes O(n^3 + n^2 p) for every evaluation of the evidence and its gradient, of which there are about 20; "rfm"
-    O(n^3 + n^2 p) for each of 15 eigenvalue decompositions.
+    The evidence and its gradient take O(n^3 + n^2 p), about 20 times; "rfm" O(n^3 + n^2 p) for each of 15 eigenvalue
+    decompositions.
 
     References
     ----------
@@ -126,7 +128,7 @@ def learn_metric(
     check_known(by, METRICS, "way to learn a metric")
     check_known(form, FORMS, "form of a metric")
     if form == "full" and by != "rfm":
-        raise InputError("A full metric is learnt by 'rfm', got 'ard'. Use by='rfm', or form='diagonal'.")
+        raise InputError(f"A full metric is learnt by 'rfm', got {by!r}. Use by='rfm', or form='diagonal'.")
     weights = np.ones(len(X)) if sample_weight is None else sample_weight
     total = weights.sum()
     mean = weights @ X / total
@@ -140,7 +142,10 @@ def learn_metric(
         # nothing to learn from
         return LearntMetric(np.eye(n_columns), np.full(n_columns, 1.0 / n_columns), 1.0, np.empty(0))
     rows = _merged((X[:, varies] - mean[varies]) / scale[varies], Y[:, told] / spread[told], weights)
-    own, error, history = _by_evidence(rows) if by == "ard" else _by_gradients(rows, form == "full")
+    if by == "rfm":
+        own, error, history = _by_gradients(rows, form == "full")
+    else:
+        own, error, history = _by_evidence(rows, 1 if by == "ard-laplacian" else 2)
     inside = np.zeros((len(own), n_columns))
     inside[:, varies] = own
     relevance = np.square(inside).sum(axis=0)
@@ -164,27 +169,30 @@ def _merged(X: Array, Y: Array, weights: Array) -> _Rows:
 
 @dataclass(frozen=True, eq=False)
 class _Pairs:
-    """Absolute differences of all pairs of different rows, in the order of a triangle; `kept` has those of all columns.
+    """Absolute or squared differences of all pairs of different rows, in the order of a triangle.
 
     Attributes
     ----------
     X : array of shape (n_rows, n_columns)
+    power : int
+        1 or 2.
     first, second, flat : arrays of int, shape (n_pairs,)
         The rows of pairs, the second the smaller, and their positions in a square matrix.
     kept : array of shape (n_columns, n_pairs), or None
-        None if they do not fit.
+        Those of all columns; None if they do not fit.
     """
 
     X: Array
+    power: int
     first: NDArray[np.intp]
     second: NDArray[np.intp]
     flat: NDArray[np.intp]
     kept: Array | None
 
     @classmethod
-    def of(cls, X: Array) -> _Pairs:
+    def of(cls, X: Array, power: int) -> _Pairs:
         first, second = np.tril_indices(len(X), -1)
-        pairs = cls(X, first, second, first * len(X) + second, None)
+        pairs = cls(X, power, first, second, first * len(X) + second, None)
         if float(X.shape[1]) * len(first) > KEPT:
             return pairs
         return replace(pairs, kept=np.array([pairs.of_column(j) for j in range(X.shape[1])]))
@@ -192,10 +200,11 @@ class _Pairs:
     def of_column(self, j: int) -> Array:
         """Differences in one column."""
         column = self.X[:, j]
-        return np.abs(column[self.first] - column[self.second])
+        apart = column[self.first] - column[self.second]
+        return np.abs(apart) if self.power == 1 else np.square(apart)
 
     def combined(self, rho: Array) -> Array:
-        """Their sums over columns at rates."""
+        """Their sums over columns at rates, those of the metric to the same power."""
         if self.kept is not None:
             return rho @ self.kept
         own = (rate * self.of_column(j) for j, rate in enumerate(rho))
@@ -208,11 +217,11 @@ class _Pairs:
         return np.array([self.of_column(j) @ values for j in range(self.X.shape[1])])
 
 
-def _by_evidence(rows: _Rows) -> tuple[Array, float, Array]:
+def _by_evidence(rows: _Rows, power: int) -> tuple[Array, float, Array]:
     X, Y, w = rows.X, rows.Y, rows.weights
     n, p = X.shape
     T, repeats = Y.shape[1], float((rows.weights - 1.0).sum())
-    pairs = _Pairs.of(X)
+    pairs = _Pairs.of(X, power)
     history: list[float] = []
     # of which half is read, and the inverse takes its place
     noisy = np.zeros((n, n))
@@ -257,7 +266,7 @@ def _by_evidence(rows: _Rows) -> tuple[Array, float, Array]:
     found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     _, Ki, A, *_ = inverse(found.x)
     errors = A / np.diag(Ki)[:, None]
-    rho = np.exp(found.x[:p])
+    rho = np.exp(found.x[:p] / power)
     kept = rho > SHORTEST * rho.max()
     return np.diag(rho)[kept], float(w @ np.square(errors).mean(axis=1) / w.sum()), np.array(history)
 
