@@ -383,13 +383,13 @@ def metric(
     """Return the kernels of ``learner="metric"``, for any learner: Linear, RBF and Laplacian in a learnt metric.
 
     Columns are standardised, then mapped by a metric that estimators learn from the targets, once for all kernels and
-    again in every fold. With "ard" RBF and Laplacian each have the metric, and the width, of the evidence of a Gaussian
-    process with their covariance, and Linear, RBF and Laplacian at 1 over the median distance without a metric stand
-    beside them. Otherwise RBF and Laplacian are at 1/4, 1 and 4 over the median distance of the mapped rows.
+    again in every fold. With "ard" RBF has the width of the evidence, Laplacian is at 1 over the median distance of the
+    mapped rows, and Linear, RBF and Laplacian without a metric stand beside them. With "rfm" RBF and Laplacian are at
+    1/4, 1 and 4 over the median distance of the mapped rows.
 
     Parameters
     ----------
-    by : {"ard", "ard-laplacian", "rfm"}, default="ard"
+    by : {"ard", "rfm"}, default="ard"
         How the metric is learnt, as the learner "metric" does.
     form : {"diagonal", "full"}, default="diagonal"
         A factor for each column, or, with "rfm", combinations of columns.

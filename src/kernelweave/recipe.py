@@ -7,7 +7,7 @@ measurements behind it are in the design notes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -269,8 +269,10 @@ def _in_metric(
     laplacian = few_views and float(table.n_rows) ** 2 * table.n_expanded_columns <= MOST_DIFFERENCES
     kernels = in_metric(step, widths, laplacian=laplacian)
     if step.by == "ard":
-        shapes = "Linear, RBF and Laplacian" if laplacian else "Linear and RBF"
-        said = f"{shapes} at the median distance, and {step.word} {shapes} at its own width"
+        said = "Linear, and RBF at 1 over the median squared distance"
+        if laplacian:
+            said += ", Laplacian at 1 over the median sum of absolute differences"
+        said += f"; {step.word} the same, RBF at its own width"
     else:
         said = f"{step.word} Linear, and RBF at {_multiples(widths)} over the median squared distance"
         if laplacian:
@@ -279,19 +281,12 @@ def _in_metric(
 
 
 def in_metric(step: Metric, widths: tuple[float, ...] = WIDTHS, *, laplacian: bool = True) -> list[Kernel]:
-    """Kernels of standardised columns in a metric; at the width of the evidence, and then beside usual ones."""
-    if step.by == "ard":
-        absolute = replace(step, by="ard-laplacian")
-        usual: list[Kernel] = [
-            Linear(),
-            RBF(gamma="median"),
-            *([Laplacian(gamma="median")] if laplacian else []),
-        ]
-        learnt: list[tuple[Kernel, Metric]] = [(Linear(), step), (RBF(gamma=1.0), step)]
-        learnt += [(Laplacian(gamma=1.0), absolute)] if laplacian else []
-        kernels = [_standard(kernel) for kernel in usual]
-        return kernels + [kernel.prepared("standardize", own) for kernel, own in learnt]
+    """Kernels of standardised columns in a metric; that of the evidence has a width, and usual kernels beside it."""
     shapes: list[Kernel] = [Linear()]
+    if step.by == "ard":
+        usual = [*shapes, RBF(gamma="median"), *([Laplacian(gamma="median")] if laplacian else [])]
+        learnt = [*shapes, RBF(gamma=1.0), *usual[2:]]
+        return [*map(_standard, usual), *(kernel.prepared("standardize", step) for kernel in learnt)]
     shapes += [RBF(gamma=("median", width)) for width in widths]
     shapes += [Laplacian(gamma=("median", width)) for width in widths if laplacian]
     return [kernel.prepared("standardize", step) for kernel in shapes]

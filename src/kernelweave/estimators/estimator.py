@@ -752,8 +752,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
     def metric_(self) -> dict[str, Array]:
         """By view the learnt metric L'L of its prepared columns, categories as indicators, (n_columns, n_columns).
 
-        Of several metrics of a view that of the kernel with the largest weight. Only of models with kernels in a learnt
-        metric, see `kernelweave.kernels.Metric`.
+        Only of models with kernels in a learnt metric, see `kernelweave.kernels.Metric`.
         """
         return {view: one.step.matrix.T @ one.step.matrix for view, one in self._metrics().items()}
 
@@ -768,8 +767,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
 
     def _metrics(self) -> dict[str, ViewMetric]:
         source = self.model_.source
-        shares = self.model_.weight_shares
-        found = metrics_of(source, shares) if isinstance(source, TableSource) else {}
+        found = metrics_of(source) if isinstance(source, TableSource) else {}
         if not found:
             raise AttributeError(
                 "There is a metric only of models with learner='metric', or kernels in a learnt metric."

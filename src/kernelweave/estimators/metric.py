@@ -11,7 +11,6 @@ from kernelweave.estimators.choosing import SQUARED, Candidates
 from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.task import Task
 from kernelweave.kernels import Metric
-from kernelweave.kernels.base import Kernel
 from kernelweave.kernels.composed import steps_of
 from kernelweave.views import BlockTable, GramTable, SparseTable, Table
 from kernelweave.views.tables import TEXT
@@ -103,20 +102,14 @@ def _where(some: bool) -> str:
     return "some of the rows of the same folds" if some else "the same folds"
 
 
-def metrics_of(source: TableSource, shares: NDArray[np.float64]) -> dict[str, ViewMetric]:
-    """The learnt metric of every view whose kernels have one; of several that of the kernel with the largest share.
-
-    `shares` (n_kernels,) are fractions of the kernels in the function.
-    """
-    largest: dict[str, tuple[float, Kernel, Metric]] = {}
-    for kernel, share in zip(source.kernels, shares, strict=True):
+def metrics_of(source: TableSource) -> dict[str, ViewMetric]:
+    """The learnt metric of every view whose kernels have one; the first of those that a view has."""
+    found: dict[str, ViewMetric] = {}
+    for kernel in source.kernels:
         steps = [one for one in steps_of(kernel) if isinstance(one, Metric) and one.is_fitted]
-        if steps and (kernel.view not in largest or share > largest[kernel.view][0]):
-            largest[kernel.view] = float(share), kernel, steps[0]
-    found = {}
-    for view, (_, kernel, step) in largest.items():
-        table = source.filled(source.raw).select(kernel.columns)
-        found[view] = ViewMetric(step, _by_column(table, step.relevance))
+        if steps and kernel.view not in found:
+            table = source.filled(source.raw).select(kernel.columns)
+            found[kernel.view] = ViewMetric(steps[0], _by_column(table, steps[0].relevance))
     return found
 
 

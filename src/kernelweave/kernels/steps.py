@@ -589,9 +589,9 @@ class Metric(Step):
 
     Parameters
     ----------
-    by : {"ard", "ard-laplacian", "rfm"}, default="ard"
-        The evidence of a Gaussian process with a rate for each column, whose covariance is Gaussian or Laplacian, or a
-        recursive feature machine: ridge regression in turn with the mean outer product of its gradients.
+    by : {"ard", "rfm"}, default="ard"
+        The evidence of a Gaussian process with a rate for each column, or a recursive feature machine: ridge regression
+        in turn with the mean outer product of its gradients.
     form : {"diagonal", "full"}, default="diagonal"
         A factor for each column, or, with "rfm", combinations of columns.
     matrix : array-like of shape (rank, n_columns), optional
@@ -625,9 +625,9 @@ class Metric(Step):
 
     def __post_init__(self) -> None:
         check_fields(self, named=True)
-        if self.form == "full" and self.by != "rfm":
+        if (self.by, self.form) == ("ard", "full"):
             raise InputError(
-                f"A full metric is learnt by 'rfm', got by={self.by!r}. Use by='rfm', or form='diagonal'."
+                "A full metric is learnt by 'rfm', got by='ard'. Use by='rfm', or form='diagonal'."
             )
         self._freeze("matrix", "rows of one number for each column", 2)
         width = None if self.matrix is None else self.matrix.shape[1]

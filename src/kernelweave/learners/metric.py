@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated
 
 from kernelweave._checks import InputError
 from kernelweave._parameters import OneOf, Shown
-from kernelweave.kernels import Laplacian, Metric, Precomputed
+from kernelweave.kernels import Metric, Precomputed
 from kernelweave.kernels.base import Kernel
 from kernelweave.kernels.composed import cells_read, parts_of, steps_of
 from kernelweave.learners.rls2 import RLS2, Relax
@@ -22,9 +21,8 @@ class MetricRLS2(RLS2):
         1/2 sum_i w_i (y_i - b - f_i)^2 + alpha/2 c' K(d) c ,   f = K(d) c ,   K(d) = sum_m d_m s_m K_m ,
 
     over weights ``d`` on the simplex and coefficients ``c``, with kernels ``K_m`` of the rows ``L x``. Where kernels
-    are left out, these are linear, Gaussian and Laplacian ones, and with "ard" the same without the metric, in which
-    the Laplacian one has a metric of its own, by "ard-laplacian"; kernels of one's own are taken in the metric after
-    their own steps, except those of texts and given matrices.
+    are left out, these are linear, Gaussian and Laplacian ones, and with "ard" the same without the metric; kernels of
+    one's own are taken in the metric after their own steps, except those of texts and given matrices.
 
     Certificates are those of this problem, at the metric that was found. The metric is a local solution. On folds, and
     in intervals that rest on them, it is learnt from the rows of the fold.
@@ -32,8 +30,8 @@ class MetricRLS2(RLS2):
     Parameters
     ----------
     by
-        How the metric is learnt: "ard", the evidence of a Gaussian process with a rate for each column, of squared
-        differences, "ard-laplacian", of absolute ones, or "rfm", a recursive feature machine.
+        How the metric is learnt: "ard", the evidence of a Gaussian process with a rate for each column, or "rfm", a
+        recursive feature machine.
     form
         A factor for each column, or, with "rfm", combinations of columns.
     relax
@@ -63,9 +61,9 @@ class MetricRLS2(RLS2):
 
     def check(self) -> None:
         super().check()
-        if self.form == "full" and self.by != "rfm":
+        if (self.by, self.form) == ("ard", "full"):
             raise InputError(
-                f"A full metric is learnt by 'rfm', got by={self.by!r}. Use by='rfm', or form='diagonal'."
+                "A full metric is learnt by 'rfm', got by='ard'. Use by='rfm', or form='diagonal'."
             )
 
     @property
@@ -77,7 +75,4 @@ class MetricRLS2(RLS2):
             return kernel
         if cells_read(kernel) or any(isinstance(leaf, Precomputed) for leaf, *_ in parts_of(kernel)):
             return kernel
-        step = self.column_step
-        if self.by == "ard" and all(isinstance(leaf, Laplacian) for leaf, *_ in parts_of(kernel)):
-            step = replace(step, by="ard-laplacian")
-        return kernel.prepared(step)
+        return kernel.prepared(self.column_step)

@@ -25,7 +25,7 @@ __all__ = ["FORMS", "METRICS", "LearntMetric", "learn_metric"]
 Array = NDArray[np.float64]
 
 #: How a metric is learnt, and its forms.
-METRICS = ("ard", "ard-laplacian", "rfm")
+METRICS = ("ard", "rfm")
 FORMS = ("diagonal", "full")
 #: Steps of the evidence at most, and the relative change of it at which they end.
 MOST_STEPS, CHANGE = 15, 1e-5
@@ -84,11 +84,10 @@ def learn_metric(
 
         s exp(-sum_j rho_j^2 (x_j - z_j)^2) ,
 
-    so that L is diagonal with the entries rho_j; several outputs share it. ``by="ard-laplacian"`` does so for the
-    covariance ``s exp(-sum_j rho_j abs(x_j - z_j))``. At these L, kernels of the mapped rows have this covariance at
-    gamma = 1, RBF the first and Laplacian the second. ``by="rfm"`` alternates ridge regression f
-    with the kernel ``exp(-||L (x - z)|| / width)`` and L'L = the mean of ``grad f(x_i) grad f(x_i)'``, or the diagonal
-    of it; the round, the width and the ridge of the smallest leave-one-out error are taken.
+    so that L is diagonal with the entries rho_j, and RBF kernels of the rows L x have this covariance at gamma = 1;
+    several outputs share it. ``by="rfm"`` alternates ridge regression f with the kernel ``exp(-||L (x - z)|| / width)``
+    and L'L = the mean of ``grad f(x_i) grad f(x_i)'``, or the diagonal of it; the round, the width and the ridge of the
+    smallest leave-one-out error are taken.
 
     Parameters
     ----------
@@ -97,7 +96,7 @@ def learn_metric(
     Y : array of shape (n_rows, n_outputs)
     sample_weight : array of shape (n_rows,), optional
         Positive; a weight is equivalent to repetitions of the row.
-    by : {"ard", "ard-laplacian", "rfm"}
+    by : {"ard", "rfm"}
     form : {"diagonal", "full"}
         The full form is that of "rfm" alone.
 
@@ -107,8 +106,8 @@ def learn_metric(
 
     Notes
     -----
-    The evidence and its gradient take O(n^3 + n^2 p), about 20 times; "rfm" O(n^3 + n^2 p) for each of 15 eigenvalue
-    decompositions.
+    "ard" takes O(n^3 + n^2 p) for every evaluation of the evidence and its gradient, of which there are about 20; "rfm"
+    O(n^3 + n^2 p) for each of 15 eigenvalue decompositions.
 
     References
     ----------
@@ -128,7 +127,7 @@ def learn_metric(
     check_known(by, METRICS, "way to learn a metric")
     check_known(form, FORMS, "form of a metric")
     if form == "full" and by != "rfm":
-        raise InputError(f"A full metric is learnt by 'rfm', got {by!r}. Use by='rfm', or form='diagonal'.")
+        raise InputError("A full metric is learnt by 'rfm', got 'ard'. Use by='rfm', or form='diagonal'.")
     weights = np.ones(len(X)) if sample_weight is None else sample_weight
     total = weights.sum()
     mean = weights @ X / total
@@ -142,10 +141,7 @@ def learn_metric(
         # nothing to learn from
         return LearntMetric(np.eye(n_columns), np.full(n_columns, 1.0 / n_columns), 1.0, np.empty(0))
     rows = _merged((X[:, varies] - mean[varies]) / scale[varies], Y[:, told] / spread[told], weights)
-    if by == "rfm":
-        own, error, history = _by_gradients(rows, form == "full")
-    else:
-        own, error, history = _by_evidence(rows, 1 if by == "ard-laplacian" else 2)
+    own, error, history = _by_evidence(rows) if by == "ard" else _by_gradients(rows, form == "full")
     inside = np.zeros((len(own), n_columns))
     inside[:, varies] = own
     relevance = np.square(inside).sum(axis=0)
@@ -169,30 +165,27 @@ def _merged(X: Array, Y: Array, weights: Array) -> _Rows:
 
 @dataclass(frozen=True, eq=False)
 class _Pairs:
-    """Absolute or squared differences of all pairs of different rows, in the order of a triangle.
+    """Squared differences of all pairs of different rows, in the order of a triangle; `kept` has those of all columns.
 
     Attributes
     ----------
     X : array of shape (n_rows, n_columns)
-    power : int
-        1 or 2.
     first, second, flat : arrays of int, shape (n_pairs,)
         The rows of pairs, the second the smaller, and their positions in a square matrix.
     kept : array of shape (n_columns, n_pairs), or None
-        Those of all columns; None if they do not fit.
+        None if they do not fit.
     """
 
     X: Array
-    power: int
     first: NDArray[np.intp]
     second: NDArray[np.intp]
     flat: NDArray[np.intp]
     kept: Array | None
 
     @classmethod
-    def of(cls, X: Array, power: int) -> _Pairs:
+    def of(cls, X: Array) -> _Pairs:
         first, second = np.tril_indices(len(X), -1)
-        pairs = cls(X, power, first, second, first * len(X) + second, None)
+        pairs = cls(X, first, second, first * len(X) + second, None)
         if float(X.shape[1]) * len(first) > KEPT:
             return pairs
         return replace(pairs, kept=np.array([pairs.of_column(j) for j in range(X.shape[1])]))
@@ -200,11 +193,10 @@ class _Pairs:
     def of_column(self, j: int) -> Array:
         """Differences in one column."""
         column = self.X[:, j]
-        apart = column[self.first] - column[self.second]
-        return np.abs(apart) if self.power == 1 else np.square(apart)
+        return np.square(column[self.first] - column[self.second])
 
     def combined(self, rho: Array) -> Array:
-        """Their sums over columns at rates, those of the metric to the same power."""
+        """Their sums over columns at rates, the squares of those of the metric."""
         if self.kept is not None:
             return rho @ self.kept
         own = (rate * self.of_column(j) for j, rate in enumerate(rho))
@@ -217,11 +209,11 @@ class _Pairs:
         return np.array([self.of_column(j) @ values for j in range(self.X.shape[1])])
 
 
-def _by_evidence(rows: _Rows, power: int) -> tuple[Array, float, Array]:
+def _by_evidence(rows: _Rows) -> tuple[Array, float, Array]:
     X, Y, w = rows.X, rows.Y, rows.weights
     n, p = X.shape
     T, repeats = Y.shape[1], float((rows.weights - 1.0).sum())
-    pairs = _Pairs.of(X, power)
+    pairs = _Pairs.of(X)
     history: list[float] = []
     # of which half is read, and the inverse takes its place
     noisy = np.zeros((n, n))
@@ -266,7 +258,7 @@ def _by_evidence(rows: _Rows, power: int) -> tuple[Array, float, Array]:
     found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     _, Ki, A, *_ = inverse(found.x)
     errors = A / np.diag(Ki)[:, None]
-    rho = np.exp(found.x[:p] / power)
+    rho = np.exp(0.5 * found.x[:p])
     kept = rho > SHORTEST * rho.max()
     return np.diag(rho)[kept], float(w @ np.square(errors).mean(axis=1) / w.sum()), np.array(history)
 
