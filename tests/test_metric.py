@@ -43,7 +43,7 @@ def evidence(theta, X, Y):
     from scipy.stats import multivariate_normal
 
     p = X.shape[1]
-    D = np.abs(X[:, None] - X[None]) @ np.exp(theta[:p])
+    D = (X[:, None] - X[None]) ** 2 @ np.exp(theta[:p])
     K = np.exp(theta[p] - D) + (np.exp(theta[p + 1]) + metric.LEAST) * np.eye(len(X))
     return -sum(multivariate_normal(np.zeros(len(X)), K).logpdf(y) for y in Y.T)
 
@@ -216,10 +216,16 @@ def test_a_fit_in_a_metric_is_that_on_mapped_columns(table):
     model = model.fit(X, y)
     A = (X - X.mean(axis=0)) / X.std(axis=0)
     U = A @ learn_metric(A, y[:, None]).matrix.T
-    kernels = [one.base.kernel for one in kw.banks.metric()]
-    other = kw.MKLRegressor(kernels, "rls2", normalize="mean-diagonal", alpha=0.1).fit(U, y)
+    usual = [Linear(), RBF(gamma="median"), Laplacian(gamma="median")]
+    learnt = [Linear(), RBF(gamma=1.0), Laplacian(gamma="median")]
+    assert [one.base.kernel for one in kw.banks.metric()] == usual + learnt
+    kernels = [one.on([0, 1, 2, 3]) for one in usual] + [
+        one.on(list(range(4, 4 + U.shape[1]))) for one in learnt
+    ]
+    Z = np.c_[A, U]
+    other = kw.MKLRegressor(kernels, "rls2", normalize="mean-diagonal", alpha=0.1).fit(Z, y)
     # without the screen of a plain fit the weights would be the same too
-    np.testing.assert_allclose(model.predict(X), other.predict(U), atol=1e-7)
+    np.testing.assert_allclose(model.predict(X), other.predict(Z), atol=1e-7)
     assert model.rel_gap_ < 1e-7
 
 
@@ -229,7 +235,7 @@ def test_folds_learn_their_own_metric(table):
     rows = np.arange(40)
     part = model.model_.source.take(rows)
     A = (X[rows] - X[rows].mean(axis=0)) / X[rows].std(axis=0)
-    found = next(one for one in steps_of(part.kernels[0]) if isinstance(one, Metric))
+    found = next(one for one in steps_of(part.kernels[-1]) if isinstance(one, Metric))
     np.testing.assert_allclose(found.matrix, learn_metric(A, y[rows, None]).matrix, rtol=1e-9)
     # taken again: the same numbers without learning
     assert model.model_.source.take(rows).kernels == part.kernels

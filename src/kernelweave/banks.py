@@ -383,7 +383,9 @@ def metric(
     """Return the kernels of ``learner="metric"``, for any learner: Linear, RBF and Laplacian in a learnt metric.
 
     Columns are standardised, then mapped by a metric that estimators learn from the targets, once for all kernels and
-    again in every fold. RBF and Laplacian are at 1/4, 1 and 4 over the median distance of the mapped rows.
+    again in every fold. With "ard" RBF has the width of the evidence, Laplacian is at 1 over the median distance of the
+    mapped rows, and Linear, RBF and Laplacian without a metric stand beside them. With "rfm" RBF and Laplacian are at
+    1/4, 1 and 4 over the median distance of the mapped rows.
 
     Parameters
     ----------
@@ -394,7 +396,7 @@ def metric(
 
     Returns
     -------
-    list of 7 kernels
+    list of 6 or 7 kernels
 
     Examples
     --------

@@ -18,7 +18,7 @@ from kernelweave._forms import numbered
 from kernelweave._sparse import entries, is_sparse
 from kernelweave.kernels import RBF, CharNGrams, Kernel, Laplacian, Linear, On, Precomputed, Tokens
 from kernelweave.kernels.composed import put
-from kernelweave.kernels.steps import Step
+from kernelweave.kernels.steps import Metric
 from kernelweave.views import BlockTable, GramTable, SparseTable, Table, ViewColumns
 from kernelweave.views.tables import DATE, TEXT
 
@@ -75,7 +75,7 @@ def choose(
     regression: bool = False,
     sample_weight: NDArray[np.float64] | None = None,
     views: Mapping[str, tuple[Table, Callable[[Kernel, Any, str | None], Kernel]]] | None = None,
-    step: Step | None = None,
+    step: Metric | None = None,
 ) -> Recipe:
     """Kernels of a table, or of every view.
 
@@ -89,9 +89,9 @@ def choose(
         A weight equals a repetition of the row.
     views : dict of str to (table, place), optional
         Groups of columns, each with what puts kernels there; default: the blocks of the table, if it has some.
-    step : Step, optional
-        Of kernels of all numeric and categorical columns, after these are standardised, such as a metric; further
-        kernels of such columns are left out then.
+    step : Metric, optional
+        Of kernels of all numeric and categorical columns, after these are standardised; further kernels of such columns
+        are left out then.
 
     Returns
     -------
@@ -124,7 +124,7 @@ def of_view(
     regression: bool = False,
     sample_weight: NDArray[np.float64] | None = None,
     n_views: int = 1,
-    step: Step | None = None,
+    step: Metric | None = None,
 ) -> tuple[list[Kernel], list[str]]:
     """Kernels of one table or view, of which there are so many; and what it holds, and what follows, in sentences."""
     if isinstance(table, GramTable):
@@ -141,7 +141,7 @@ def of_view(
     numeric, dates = np.flatnonzero(levels == 0), np.flatnonzero(levels == DATE)
     kernels: list[Kernel] = []
     if step is not None and (len(numeric) or len(categories) or len(dates)):
-        kernels, remark = _after(step, table, widths, few_views)
+        kernels, remark = _in_metric(step, table, widths, few_views)
         found.insert(0, remark)
     elif len(numeric) or len(categories) or len(dates):
         kernels = _of_columns(table, numeric, categories, weights, widths, few_views, found)
@@ -262,19 +262,32 @@ def _of_columns(
     return kernels
 
 
-def _after(step: Step, table: Table, widths: tuple[float, ...], few_views: bool) -> tuple[list[Kernel], str]:
-    """Kernels of standardised columns after one step more, and what is said of them."""
-    said = f"Linear, and RBF at {_multiples(widths)} over the median squared distance"
+def _in_metric(
+    step: Metric, table: Table, widths: tuple[float, ...], few_views: bool
+) -> tuple[list[Kernel], str]:
+    """Kernels of standardised columns in a metric, and what is said of them."""
     laplacian = few_views and float(table.n_rows) ** 2 * table.n_expanded_columns <= MOST_DIFFERENCES
-    if laplacian:
-        said += ", Laplacian at the same over the median sum of absolute differences"
     kernels = in_metric(step, widths, laplacian=laplacian)
-    return kernels, f"{numbered(_n_read(table), 'column')}: standardised, {step.word} {said}."
+    if step.by == "ard":
+        said = "Linear, and RBF at 1 over the median squared distance"
+        if laplacian:
+            said += ", Laplacian at 1 over the median sum of absolute differences"
+        said += f"; {step.word} the same, RBF at its own width"
+    else:
+        said = f"{step.word} Linear, and RBF at {_multiples(widths)} over the median squared distance"
+        if laplacian:
+            said += ", Laplacian at the same over the median sum of absolute differences"
+    return kernels, f"{numbered(_n_read(table), 'column')}: standardised; {said}."
 
 
-def in_metric(step: Step, widths: tuple[float, ...] = WIDTHS, *, laplacian: bool = True) -> list[Kernel]:
-    """Kernels of standardised columns after one step more."""
-    shapes: list[Kernel] = [Linear(), *(RBF(gamma=("median", width)) for width in widths)]
+def in_metric(step: Metric, widths: tuple[float, ...] = WIDTHS, *, laplacian: bool = True) -> list[Kernel]:
+    """Kernels of standardised columns in a metric; that of the evidence has a width, and usual kernels beside it."""
+    shapes: list[Kernel] = [Linear()]
+    if step.by == "ard":
+        usual = [*shapes, RBF(gamma="median"), *([Laplacian(gamma="median")] if laplacian else [])]
+        learnt = [*shapes, RBF(gamma=1.0), *usual[2:]]
+        return [*map(_standard, usual), *(kernel.prepared("standardize", step) for kernel in learnt)]
+    shapes += [RBF(gamma=("median", width)) for width in widths]
     shapes += [Laplacian(gamma=("median", width)) for width in widths if laplacian]
     return [kernel.prepared("standardize", step) for kernel in shapes]
 

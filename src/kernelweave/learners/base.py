@@ -19,7 +19,7 @@ from kernelweave._lazy import Registry
 from kernelweave._parameters import MaxTime, Tol, check_values, with_present_names
 from kernelweave.gram import FeatureStack, Gram
 from kernelweave.kernels.base import Kernel
-from kernelweave.kernels.steps import Step
+from kernelweave.kernels.steps import Metric
 from kernelweave.machines.loss import Loss
 from kernelweave.mkl.problem import Problem
 from kernelweave.results import Path, Solution
@@ -280,7 +280,7 @@ class Learner(Declaration, BaseEstimator, ABC):
         return self
 
     @property
-    def column_step(self) -> Step | None:
+    def column_step(self) -> Metric | None:
         """The step that prepares the columns of default kernels after others, if it has one."""
         return None
 

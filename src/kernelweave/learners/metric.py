@@ -21,8 +21,8 @@ class MetricRLS2(RLS2):
         1/2 sum_i w_i (y_i - b - f_i)^2 + alpha/2 c' K(d) c ,   f = K(d) c ,   K(d) = sum_m d_m s_m K_m ,
 
     over weights ``d`` on the simplex and coefficients ``c``, with kernels ``K_m`` of the rows ``L x``. Where kernels
-    are left out, these are linear, Gaussian and Laplacian ones; kernels of one's own are taken in the metric after
-    their own steps, except those of texts and given matrices.
+    are left out, these are linear, Gaussian and Laplacian ones, and with "ard" the same without the metric; kernels of
+    one's own are taken in the metric after their own steps, except those of texts and given matrices.
 
     Certificates are those of this problem, at the metric that was found. The metric is a local solution. On folds, and
     in intervals that rest on them, it is learnt from the rows of the fold.

@@ -82,11 +82,12 @@ def learn_metric(
     ``by="ard"`` maximises, over rates rho_j, a signal variance s and a noise variance t, the evidence of a Gaussian
     process with the covariance
 
-        s exp(-sum_j rho_j abs(x_j - z_j)) ,
+        s exp(-sum_j rho_j^2 (x_j - z_j)^2) ,
 
-    so that L is diagonal with the entries rho_j; several outputs share it. ``by="rfm"`` alternates ridge regression f
-    with the kernel ``exp(-||L (x - z)|| / width)`` and L'L = the mean of ``grad f(x_i) grad f(x_i)'``, or the diagonal
-    of it; the round, the width and the ridge of the smallest leave-one-out error are taken.
+    so that L is diagonal with the entries rho_j, and RBF kernels of the rows L x have this covariance at gamma = 1;
+    several outputs share it. ``by="rfm"`` alternates ridge regression f with the kernel ``exp(-||L (x - z)|| / width)``
+    and L'L = the mean of ``grad f(x_i) grad f(x_i)'``, or the diagonal of it; the round, the width and the ridge of the
+    smallest leave-one-out error are taken.
 
     Parameters
     ----------
@@ -164,7 +165,7 @@ def _merged(X: Array, Y: Array, weights: Array) -> _Rows:
 
 @dataclass(frozen=True, eq=False)
 class _Pairs:
-    """Absolute differences of all pairs of different rows, in the order of a triangle; `kept` has those of all columns.
+    """Squared differences of all pairs of different rows, in the order of a triangle; `kept` has those of all columns.
 
     Attributes
     ----------
@@ -192,10 +193,10 @@ class _Pairs:
     def of_column(self, j: int) -> Array:
         """Differences in one column."""
         column = self.X[:, j]
-        return np.abs(column[self.first] - column[self.second])
+        return np.square(column[self.first] - column[self.second])
 
     def combined(self, rho: Array) -> Array:
-        """Their sums over columns at rates."""
+        """Their sums over columns at rates, the squares of those of the metric."""
         if self.kept is not None:
             return rho @ self.kept
         own = (rate * self.of_column(j) for j, rate in enumerate(rho))
@@ -257,7 +258,7 @@ def _by_evidence(rows: _Rows) -> tuple[Array, float, Array]:
     found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     _, Ki, A, *_ = inverse(found.x)
     errors = A / np.diag(Ki)[:, None]
-    rho = np.exp(found.x[:p])
+    rho = np.exp(0.5 * found.x[:p])
     kept = rho > SHORTEST * rho.max()
     return np.diag(rho)[kept], float(w @ np.square(errors).mean(axis=1) / w.sum()), np.array(history)
 
