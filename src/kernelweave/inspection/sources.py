@@ -38,7 +38,7 @@ from kernelweave.inspection.arguments import (
 )
 from kernelweave.inspection.paired import adjust_p_values, compare_folds
 from kernelweave.inspection.permutation import permutation_p_value
-from kernelweave.inspection.refitting import Rows, each_done, plainly, splitter_of
+from kernelweave.inspection.refitting import Places, Rows, each_done, plainly, splitter_of
 from kernelweave.inspection.registry import (
     CORRECTED,
     LEVEL,
@@ -156,6 +156,7 @@ def source_test(
     *,
     n_permutations: Annotated[int | None, Whole(1) | None] = None,
     scoring: Scoring = None,
+    groups: OptionalEntries = None,
     random_state: Seed = 0,
     report: Report = None,
 ) -> SourceTest:
@@ -181,6 +182,9 @@ def source_test(
         leaves its p-value valid.
     scoring : str or callable, optional
         Default: accuracy, R^2, or the concordance of survival models.
+    groups : array-like of shape (n_rows,), optional
+        Groups of rows that depend on each other, such as the visits of a patient: whole groups are exchanged, each with
+        its rows in any order.
     random_state : int, default=0
         Seed of the random numbers: the same one gives the same result.
     report : callable, optional
@@ -220,7 +224,8 @@ def source_test(
             "This model has layers of kernels on kernels, whose decision values are no sums over sources. Use a "
             "learner of one layer, such as rls2 or simple."
         )
-    truth = Rows.read(estimator, X, y).y
+    rows = Rows.read(estimator, X, y, groups=groups)
+    truth = rows.y
     if truth.ndim != 1 and not isinstance(estimator, MKLSurvival):
         raise InputError(f"`y` must have one target for each row, got shape {truth.shape}.")
     parts = estimator.kernel_contributions(X)
@@ -234,13 +239,16 @@ def source_test(
     score = score_of(values)
 
     stages = _stages(len(sources)) if n_permutations is None else [n_permutations]
+    members = [np.arange(len(truth))]
+    if rows.groups is not None:
+        members = [np.flatnonzero(rows.groups == name) for name in np.unique(rows.groups)]
 
     def exchange(name: str, start: int) -> Array:
         own = parts[:, [m for m, view in enumerate(views) if view == name]].sum(axis=1)
         rest, rng = values - own, np.random.default_rng(start)
         scores: list[float] = []
         for wanted in stages:
-            scores += [score_of(rest + own[rng.permutation(len(own))]) for _ in range(wanted - len(scores))]
+            scores += [score_of(rest + own[_exchanged(rng, members)]) for _ in range(wanted - len(scores))]
             found = np.array(scores)
             if permutation_p_value(score, found) * (wanted + 1) > ENOUGH:
                 break
@@ -254,6 +262,19 @@ def source_test(
     loss = np.array([score - one.mean() for one in found])
     _, columns = _largest_first(sources, loss, low, high, p_values)
     return SourceTest(score=score, interrupted=stopped, n_permutations=stages[-1], **columns)
+
+
+def _exchanged(rng: np.random.Generator, members: Sequence[Places]) -> Places:
+    """For every row the row whose contributions it gets: of groups, one after another, those in another order.
+
+    Where groups have different numbers of rows, a group gets its rows from several.
+    """
+    if len(members) == 1:
+        return rng.permutation(members[0])
+    other = np.concatenate([rng.permutation(members[k]) for k in rng.permutation(len(members))])
+    found = np.empty_like(other)
+    found[np.concatenate(members)] = other
+    return found
 
 
 def _stages(n_sources: int) -> list[int]:
@@ -537,6 +558,7 @@ def _sources(basis: Basis) -> Finding:
         held.X,
         held.y,
         n_permutations=basis.count or None,
+        groups=held.groups,
         random_state=basis.random_state,
         report=basis.report,
     )
