@@ -753,20 +753,21 @@ def _folds(basis: Basis) -> Finding | None:
     n_folds = sum(one.startswith("split") for one in results)
     said = not_an_estimate("C" if hasattr(basis.model, "C_") else "alpha")
     rows = int(basis.model.model_.task.source.n_samples)
-    columns = {"score": [name], "value": [value], "folds": [n_folds], "what it is": [said]}
-    where = "fold" if n_folds == 1 else "folds"
+    # targets with weights of their own have no scores of single folds
+    columns = {"score": [name], "value": [value], "folds": [n_folds or None], "what it is": [said]}
+    where = "{n:d} fold" if n_folds == 1 else "{n:d} folds" if n_folds else "folds"
     formats = {"value": f"{score_form(name)}@{rows}"}
     return Finding(
         {name: Interval(value, n=n_folds)},
         f"{name} of the test rows of the folds: {said}.",
-        n_folds,
+        n_folds or None,
         "folds of the training rows",
         rows=rows,
         details={"score": name, "said": said},
         tables=(Table.of("folds", "The score that chose", columns, "", formats),),
     ).says(
         "score",
-        f"{{name}} over {{n:d}} {where} of the training rows is {{v:{score_form(name)}}}: {{said}}.",
+        f"{{name}} over {where} of the training rows is {{v:{score_form(name)}}}: {{said}}.",
         {"name": name.replace(", mean over folds", ", mean"), "said": said},
         v=at(name),
         n=at(name, "n"),
