@@ -124,6 +124,11 @@ def test_groups_and_calibration_are_by_predictions(fitted):
     means = [held.risk[rows].mean() for rows in groups.rows]
     assert means == sorted(means)
     assert sorted(np.concatenate(groups.rows)) == list(range(50))
+    # bands are the intervals that tables have
+    for rows, times, (low, high) in zip(groups.rows, groups.times, groups.bands, strict=True):
+        ends = [survival_at(held.time[rows], held.event[rows], when) for when in times[:-1]]
+        assert low[:-1] == pytest.approx([one.low for one in ends])
+        assert high[:-1] == pytest.approx([one.high for one in ends])
     found = held.calibration(held.middle, 2)
     same = kw.inspection.survival_calibration(model, X[70:], y[70:], time=held.middle, n_groups=2)
     for name in ("predicted", "observed", "low", "high"):

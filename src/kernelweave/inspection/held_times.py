@@ -309,9 +309,7 @@ class HeldTimes(ShortRepr):
             for k, some in enumerate(divided_rows):
                 parts[k].append(own[some])
         rows = [np.sort(np.concatenate(part)) for part in parts]
-        curves = [kaplan_meier(self.time[own], self.event[own]) for own in rows]
-        names = ["low risk", "middle risk", "high risk"]
-        return RiskGroups(names, rows, *([one[k] for one in curves] for k in range(3)))
+        return RiskGroups.of(["low risk", "middle risk", "high risk"], rows, self.time, self.event)
 
     def calibration(self, time: float, n_groups: int) -> SurvivalCalibration:
         """Predicted and observed survival at a time, by groups of predictions."""

@@ -91,11 +91,17 @@ def wilson(share: float, n: float, level: float) -> Interval:
     """The same where a share is the mean of several predictions of each row."""
     if not n:
         return Interval(float("nan"), method=WILSON)
+    low, high = wilson_ends(share, n, level)
+    return Interval(share, float(low), float(high), WILSON, round(n))
+
+
+def wilson_ends(share: Any, n: Any, level: float) -> tuple[Array, Array]:
+    """The ends of Wilson's interval, of one share or of several."""
     z = float(special.ndtri(0.5 + level / 2))
     centre = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
-    low, high = max(0.0, centre - half), min(1.0, centre + half)
-    return Interval(share, float(min(low, share)), float(max(high, share)), WILSON, round(n))
+    low, high = np.maximum(0.0, centre - half), np.minimum(1.0, centre + half)
+    return np.minimum(low, share), np.maximum(high, share)
 
 
 def middle(samples: Array, level: float) -> Array:
