@@ -584,6 +584,20 @@ def _rows(basis: Basis) -> Finding:
             "another model.",
             n=at("training"),
         )
+    weight = basis.model.model_.task.row_weight
+    if (
+        weight is not None
+        and np.ptp(weight) > 0
+        and (n_held or basis.nested or basis.nested_times is not None)
+    ):
+        made = replace(made, details={**made.details, "weights": [float(weight.min()), float(weight.max())]})
+        made = made.says(
+            "score",
+            "Rows have weights from {a:.3g} to {b:.3g} in the fit and in the score that chose. All other scores, their "
+            "intervals and tests count every row once.",
+            a=("details", "weights", 0),
+            b=("details", "weights", 1),
+        )
     if not n_held and not basis.nested and basis.nested_times is None:
         made = made.says(
             "distrust",
