@@ -592,7 +592,7 @@ def _rows(basis: Basis) -> Finding:
     ):
         made = replace(made, details={**made.details, "weights": [float(weight.min()), float(weight.max())]})
         made = made.says(
-            "score",
+            "sure",
             "Rows have weights from {a:.3g} to {b:.3g} in the fit and in the score that chose. All other scores, their "
             "intervals and tests count every row once.",
             a=("details", "weights", 0),
