@@ -37,8 +37,8 @@ from kernelweave.inspection.arguments import (
     target_names,
 )
 from kernelweave.inspection.paired import adjust_p_values, compare_folds
-from kernelweave.inspection.permutation import permutation_p_value
-from kernelweave.inspection.refitting import Places, Rows, each_done, plainly, splitter_of
+from kernelweave.inspection.permutation import exchanged, permutation_p_value
+from kernelweave.inspection.refitting import Rows, each_done, plainly, splitter_of
 from kernelweave.inspection.registry import (
     CORRECTED,
     LEVEL,
@@ -239,16 +239,16 @@ def source_test(
     score = score_of(values)
 
     stages = _stages(len(sources)) if n_permutations is None else [n_permutations]
-    members = [np.arange(len(truth))]
-    if rows.groups is not None:
-        members = [np.flatnonzero(rows.groups == name) for name in np.unique(rows.groups)]
 
     def exchange(name: str, start: int) -> Array:
         own = parts[:, [m for m, view in enumerate(views) if view == name]].sum(axis=1)
         rest, rng = values - own, np.random.default_rng(start)
         scores: list[float] = []
         for wanted in stages:
-            scores += [score_of(rest + own[_exchanged(rng, members)]) for _ in range(wanted - len(scores))]
+            scores += [
+                score_of(rest + own[exchanged(rng, len(own), rows.groups)])
+                for _ in range(wanted - len(scores))
+            ]
             found = np.array(scores)
             if permutation_p_value(score, found) * (wanted + 1) > ENOUGH:
                 break
@@ -262,19 +262,6 @@ def source_test(
     loss = np.array([score - one.mean() for one in found])
     _, columns = _largest_first(sources, loss, low, high, p_values)
     return SourceTest(score=score, interrupted=stopped, n_permutations=stages[-1], **columns)
-
-
-def _exchanged(rng: np.random.Generator, members: Sequence[Places]) -> Places:
-    """For every row the row whose contributions it gets: of groups, one after another, those in another order.
-
-    Where groups have different numbers of rows, a group gets its rows from several.
-    """
-    if len(members) == 1:
-        return rng.permutation(members[0])
-    other = np.concatenate([rng.permutation(members[k]) for k in rng.permutation(len(members))])
-    found = np.empty_like(other)
-    found[np.concatenate(members)] = other
-    return found
 
 
 def _stages(n_sources: int) -> list[int]:
