@@ -33,7 +33,7 @@ from kernelweave.inspection.registry import (
     unsure,
 )
 from kernelweave.inspection.scores import FEWEST_ROWS, NEW_ROWS, OF_95, delta_interval, delta_p_value
-from kernelweave.inspection.survival import RiskGroups, SurvivalCalibration, divided, survival_at
+from kernelweave.inspection.survival import RiskGroups, SurvivalCalibration, curves_of, divided, survival_at
 
 #: Times at which errors of survival are averaged, between these shares of the events.
 N_TIMES, FIRST, LAST = 30, 0.1, 0.9
@@ -309,7 +309,7 @@ class HeldTimes(ShortRepr):
             for k, some in enumerate(divided_rows):
                 parts[k].append(own[some])
         rows = [np.sort(np.concatenate(part)) for part in parts]
-        return RiskGroups.of(["low risk", "middle risk", "high risk"], rows, self.time, self.event)
+        return curves_of(["low risk", "middle risk", "high risk"], rows, self.time, self.event)
 
     def calibration(self, time: float, n_groups: int) -> SurvivalCalibration:
         """Predicted and observed survival at a time, by groups of predictions."""

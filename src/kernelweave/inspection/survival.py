@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -80,23 +80,6 @@ class RiskGroups:
     survival: list[Array]
     errors: list[Array]
     bands: list[tuple[Array, Array]]
-
-    @classmethod
-    def of(
-        cls, names: list[str], rows: list[NDArray[np.intp]], time: Array, event: NDArray[np.bool_]
-    ) -> Self:
-        """Curves of some groups of rows."""
-        curves = [kaplan_meier(time[own], event[own]) for own in rows]
-        bands = []
-        for own, (_, share, error) in zip(rows, curves, strict=True):
-            # without a standard error as in `survival_at`
-            at_risk = counts(time[own], event[own])[1]
-            n = np.where(share > 0.5, at_risk, float(event[own].sum()))
-            known = error > 0.0
-            n[known] = (share * (1.0 - share))[known] / np.square(error[known])
-            bands.append(wilson_ends(share, n, LEVEL))
-        times, survival, errors = map(list, zip(*curves, strict=True))
-        return cls(names, rows, times, survival, errors, bands)
 
 
 @dataclass(frozen=True)
@@ -278,6 +261,22 @@ def _divided(values: Array, n_groups: int) -> list[NDArray[np.intp]]:
     return found
 
 
+def curves_of(
+    names: list[str], rows: list[NDArray[np.intp]], time: Array, event: NDArray[np.bool_]
+) -> RiskGroups:
+    """Curves of groups of rows, with bands of the intervals of `survival_at`."""
+    curves = [kaplan_meier(time[own], event[own]) for own in rows]
+    bands = []
+    for own, (_, share, error) in zip(rows, curves, strict=True):
+        at_risk = counts(time[own], event[own])[1]
+        n = np.where(share > 0.5, at_risk, float(event[own].sum()))
+        known = error > 0.0
+        n[known] = (share * (1.0 - share))[known] / np.square(error[known])
+        bands.append(wilson_ends(share, n, LEVEL))
+    times, survival, errors = map(list, zip(*curves, strict=True))
+    return RiskGroups(names, rows, times, survival, errors, bands)
+
+
 def survival_at(time: Array, event: NDArray[np.bool_], when: float) -> Interval:
     """Kaplan-Meier's estimate at a time, with a 95 % interval; NaN after the last row was censored.
 
@@ -329,7 +328,7 @@ def risk_groups(estimator: SurvivalModel, X: Features, y: GivenTimes, *, n_group
     time, event = _read(y, len(risk))
     rows = _divided(risk, n_groups)
     names = ["low risk", *(f"risk {k + 1} of {n_groups}" for k in range(1, n_groups - 1)), "high risk"]
-    return RiskGroups.of(names, rows, time, event)
+    return curves_of(names, rows, time, event)
 
 
 @checked
