@@ -516,7 +516,7 @@ def answers_of(found: SourceLosses, doubt: float = 0.0) -> list[str]:
     return [decided(*map(float, one)) for one in parts]
 
 
-#: What happens in none of n rows happens in fewer than 3 / n of all rows, with 95 % confidence.
+#: What happens in none of n rows, or groups, happens in fewer than 3 / n of all, with 95 % confidence.
 CERTAIN = 3.0
 
 
@@ -556,7 +556,8 @@ def _sources(basis: Basis) -> Finding:
         f"be below {found.reach:.2g}."
     )
     title, n = "Sources exchanged between held-out rows", len(held)
-    answers = answers_of(found, CERTAIN / n)
+    units = n if held.groups is None else len(np.unique(held.groups))
+    answers = answers_of(found, CERTAIN / units)
     m, first = found.n_permutations, {"source": found.names}
     made = _losses(found, meaning, m, "permutations of the rows", first, title, answers, n, score)
     details = {**made.details, "sources": len(found.names), "reach": found.reach}
