@@ -3,6 +3,7 @@
 Modules: `cli/learning`.
 """
 
+import json
 import tomllib
 
 import numpy as np
@@ -15,6 +16,7 @@ pytest.importorskip("jinja2")
 
 import kernelweave as kw
 from kernelweave_app.cli import main
+from kernelweave_app.runs.evidence import read_evidence
 from kernelweave_app.runs.fitting import fits_plainly
 from kernelweave_app.runs.formats import read_table
 from kernelweave_app.runs.spec import Spec, read_spec
@@ -264,6 +266,17 @@ def test_a_plain_fit_keeps_groups_together(tmp_path, capsys):
     fit = ["fit", str(tmp_path / "t.csv"), "--target", "y", "--group", "who", "--out", str(out)]
     assert main(fit) == 0
     assert "groups kept together" in (out / "report.html").read_text()
+    # 6 of 30 patients are held out, and intervals are those of so many
+    assert "On 24 held-out rows of 6 groups" in " ".join(capsys.readouterr().out.split())
+    found, held = read_evidence(out)["held out"], pd.read_csv(out / "predictions.csv")
+    of_rows = kw.inspection.score_intervals(
+        held["truth"], held["prediction"], groups=table["who"].iloc[held["row"]]
+    )
+    assert found.values["R^2"].low == pytest.approx(of_rows["R^2"].low)
+    # copies in another table: the column of groups is found there
+    assert main(["evaluate", str(out), str(tmp_path / "t.csv"), "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)["scores"]["R^2"]
+    assert [again["low"], again["high"]] == pytest.approx([of_rows["R^2"].low, of_rows["R^2"].high])
     how = ["--what", "learning-curve", "--what", "stability", "--sizes", "2", "--halves", "4"]
     assert main(["evidence", str(out), str(tmp_path / "t.csv"), *how]) == 0
     model = kw.load(out / "model.skops")

@@ -120,10 +120,15 @@ def test_equal_risks_gain_nothing_and_a_better_one_gains(fitted):
 def test_groups_and_calibration_are_by_predictions(fitted):
     model, X, y = fitted
     held = HeldTimes.of(model, X[70:], y[70:], y[:70])
-    groups = held.groups()
+    groups = held.risk_groups()
     means = [held.risk[rows].mean() for rows in groups.rows]
     assert means == sorted(means)
     assert sorted(np.concatenate(groups.rows)) == list(range(50))
+    # bands are the intervals that tables have
+    for rows, times, (low, high) in zip(groups.rows, groups.times, groups.bands, strict=True):
+        ends = [survival_at(held.time[rows], held.event[rows], when) for when in times[:-1]]
+        assert low[:-1] == pytest.approx([one.low for one in ends])
+        assert high[:-1] == pytest.approx([one.high for one in ends])
     found = held.calibration(held.middle, 2)
     same = kw.inspection.survival_calibration(model, X[70:], y[70:], time=held.middle, n_groups=2)
     for name in ("predicted", "observed", "low", "high"):
@@ -141,7 +146,7 @@ def test_risks_of_folds_are_compared_within_folds(fitted):
     folds = np.arange(50) % 2
     one = concordance_of_rows(held.time, held.event, held.risk, folds).value
     assert joined.intervals[CONCORDANCE].value == pytest.approx(one, abs=1e-12)
-    for rows in joined.groups().rows:
+    for rows in joined.risk_groups().rows:
         assert abs((rows % 2 == 0).sum() - (rows % 2 == 1).sum()) <= 1
 
 
@@ -174,7 +179,7 @@ def test_findings_say_what_was_scored(fitted):
 def test_rows_of_equal_predictions_stay_together(rng):
     time = np.sort(rng.exponential(size=240))
     held = HeldTimes(time, np.ones(240, bool), np.zeros(240), time, np.full((240, 240), 0.5))
-    assert held.groups() is None
+    assert held.risk_groups() is None
     assert held.calibration(float(np.median(time)), 5).n_rows.tolist() == [240]
     assert [len(rows) for rows in divided(np.repeat([3.0, 1.0, 2.0], [90, 70, 80]), 3)] == [70, 80, 90]
     assert sorted(len(rows) for rows in divided(rng.normal(size=50), 3)) == [16, 17, 17]

@@ -222,6 +222,12 @@ def test_runs_are_compared_on_the_same_held_out_rows_and_folds():
     # digits are those of the rows, not of the folds
     assert (held.rows, folds.rows) == (results[0].held.n_rows, results[0].curve.n_rows)
     assert held.p_value == pytest.approx(stats.binomtest(only[0], sum(only)).pvalue)
+    # rows of a group change signs together
+    for one in results:
+        one.held.groups = [str(k // 3) for k in range(len(one.held.rows))]
+    again = paired_tests(runs, results)[0]
+    assert again.test == "paired permutation test of groups"
+    assert again.difference == pytest.approx(held.difference)
     one, two = (np.array(result.curve.folds)[:, result.curve.chosen] for result in results)
     error = np.sqrt((1 / 3 + 1 / 2) * np.var(one - two, ddof=1))
     assert folds.difference == pytest.approx(np.mean(one - two))

@@ -301,6 +301,11 @@ def _screened(task: Task, raw: Gram) -> dict[str, Rows]:
     A view is judged by its best kernel: others may say in more detail what that one says.
     """
     targets = np.concatenate(task.targets, axis=1) if task.evidence is None else task.evidence
+    if not task.classification and targets.shape[1] > 1:
+        # units of a target say nothing about the others
+        targets = targets - np.average(targets, axis=0, weights=task.row_weight)
+        size = np.sqrt(np.average(np.square(targets), axis=0, weights=task.row_weight))
+        targets = targets / np.where(size > 0, size, 1.0)
     spread, beyond = spread_and_alignment(raw, targets, task.sample_weight)
     even = spread >= SPREAD
     views = np.array([kernel.view for kernel in getattr(task.source, "kernels", ())] or task.source.names)

@@ -26,7 +26,7 @@ from kernelweave.inspection.arguments import (
     Targets,
 )
 from kernelweave.inspection.held import HeldOut, divisions_of
-from kernelweave.inspection.refitting import Fold, Rows, each_done, splitter_of
+from kernelweave.inspection.refitting import Fold, Places, Rows, each_done, splitter_of
 from kernelweave.inspection.registry import (
     LEVEL,
     Basis,
@@ -118,7 +118,7 @@ def learning_curve(
     scoring : str or callable, optional
         Default: accuracy, or R^2.
     groups : array-like of shape (n_rows,), optional
-        For the splitter and `fit`.
+        For the splitter and `fit`. Training rows come by whole groups, but for the last one.
     params : dict of str to array, optional
         Arguments of `fit` with an entry for each row, such as ``{"sample_weight": w}``.
     level : float, default=0.95
@@ -158,7 +158,7 @@ def learning_curve(
     """
     rows = Rows.read(estimator, X, y, params, groups)
     rng = np.random.RandomState(random_state)
-    folds = [(rng.permutation(train), test) for train, test in rows.folds(splitter_of(estimator, rows, cv))]
+    folds = [(_mixed(rng, train, rows), test) for train, test in rows.folds(splitter_of(estimator, rows, cv))]
     numbers = _numbers(np.asarray(sizes), min(len(train) for train, _ in folds))
     parts = [(train[:size], test) for size in numbers for train, test in folds]
     tasks = ((rows, estimator, part, scoring) for part in parts)
@@ -173,6 +173,15 @@ def learning_curve(
     score, low, high = np.array([(one.value, one.low, one.high) for one in ends]).T
     gain = _gain(by_size, folds, level, scoring)
     return LearningCurve(np.array(numbers[:done]), scores, score, low, high, gain, stopped)
+
+
+def _mixed(rng: np.random.RandomState, places: Places, rows: Rows) -> Places:
+    """Places in any order, those of a group one after another: fewer rows are of fewer groups."""
+    mixed = rng.permutation(places)
+    if rows.groups is None:
+        return mixed
+    _, first, place = np.unique(rows.groups[mixed], return_index=True, return_inverse=True)
+    return mixed[np.argsort(first[place], kind="stable")]
 
 
 Scored = list[tuple[float, HeldOut | None]]

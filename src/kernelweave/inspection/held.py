@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from kernelweave._errors import InputError
-from kernelweave._forms import ShortRepr
+from kernelweave._forms import ShortRepr, numbered
 from kernelweave._parameters import Number, check_value
 from kernelweave._types import Array, DataFrame, Features, Labels
 from kernelweave.estimators.classifier import knows_probabilities
@@ -40,6 +40,18 @@ class RowScore:
     influence: Array
     kind: Literal["loss", "gain", "fraction", "difference"]
     pairs: tuple[int, int, int] | None = None
+
+    def of_groups(self, groups: Labels | None) -> Self:
+        """The same with the influences of groups of rows, which are independent where rows are not."""
+        return replace(self, influence=group_means(self.influence, groups))
+
+
+def group_means(values: Array, groups: Labels | None) -> Array:
+    """Values of rows as those of groups, with the same mean: sums over rows by the mean number of rows."""
+    if groups is None:
+        return values
+    sums = np.bincount(np.unique(groups, return_inverse=True)[1], values)
+    return np.asarray(sums * (len(sums) / len(values)))
 
 
 #: What scores of rows that a model was fitted on are.
@@ -132,6 +144,8 @@ class HeldOut(ShortRepr):
         Positions of the rows among others, and which of several models has predicted each of them.
     seen : array of shape (n_rows,), optional
         Mean squared error of numbers in the training rows of the model that predicted each row.
+    groups : array of shape (n_rows,), optional
+        Groups of rows that depend on each other, such as those of a patient; rows of different ones are independent.
     """
 
     truth: NDArray[Any]
@@ -144,6 +158,7 @@ class HeldOut(ShortRepr):
     rows: NDArray[np.intp] | None = None
     folds: NDArray[np.intp] | None = None
     seen: Array | None = None
+    groups: Labels | None = None
 
     @classmethod
     def of(cls, model: Any, X: Features, y: Any) -> Self:
@@ -195,6 +210,11 @@ class HeldOut(ShortRepr):
         truth, guess = (np.asarray(one, dtype=kind) for one in (y, part("prediction")))
         table = None if isinstance(columns, dict) else columns
         return cls(truth, guess, classes, part("decision"), part("probability"), targets, table)
+
+    @property
+    def in_groups(self) -> str:
+        """How many groups the rows have, in words after a number of rows; empty without groups."""
+        return "" if self.groups is None else f" of {numbered(len(np.unique(self.groups)), 'group')}"
 
     @property
     def several(self) -> bool:
@@ -310,7 +330,7 @@ def _joined(parts: list[HeldOut]) -> HeldOut:
         else sorted({name for part in parts for name in part.classes or ()}),
         decision=beside("decision") if alike else None,
         probability=beside("probability") if alike else None,
-        **{name: beside(name) for name in ("truth", "prediction", "rows", "folds", "seen")},
+        **{name: beside(name) for name in ("truth", "prediction", "rows", "folds", "seen", "groups")},
     )
 
 

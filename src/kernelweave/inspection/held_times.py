@@ -33,7 +33,7 @@ from kernelweave.inspection.registry import (
     unsure,
 )
 from kernelweave.inspection.scores import FEWEST_ROWS, NEW_ROWS, OF_95, delta_interval, delta_p_value
-from kernelweave.inspection.survival import RiskGroups, SurvivalCalibration, divided, survival_at
+from kernelweave.inspection.survival import RiskGroups, SurvivalCalibration, curves_of, divided, survival_at
 
 #: Times at which errors of survival are averaged, between these shares of the events.
 N_TIMES, FIRST, LAST = 30, 0.1, 0.9
@@ -109,14 +109,15 @@ def compare_risks(
     first: Array,
     second: Array,
     strata: Labels | None = None,
+    groups: Labels | None = None,
 ) -> PairedTest:
     """Whether two models have the same concordance on the same rows, by what each row has in the difference.
 
-    With `strata` pairs of rows are those of one stratum.
+    With `strata` pairs of rows are those of one stratum; with `groups` these are independent, not rows.
     """
     parts = None if strata is None else np.unique(strata, return_inverse=True)[1]
     one, other = (concordance_of_rows(time, event, risk, parts) for risk in (first, second))
-    gain = RowScore(one.value - other.value, one.influence - other.influence, "difference")
+    gain = RowScore(one.value - other.value, one.influence - other.influence, "difference").of_groups(groups)
     found, why = delta_interval(gain, LEVEL), "both models predict risks of the same held-out rows"
     # where no row differs the interval has no ends
     low, high = (found.low, found.high) if found.low == found.low else (gain.value, gain.value)
@@ -147,6 +148,8 @@ class HeldTimes(ShortRepr):
         Which of several models has predicted each row.
     strata : array of shape (n_rows,), optional
         The stratum of each row, if the model has strata.
+    groups : array of shape (n_rows,), optional
+        Groups of rows that depend on each other; rows of different ones are independent.
     """
 
     time: Array
@@ -160,6 +163,7 @@ class HeldTimes(ShortRepr):
     table: DataFrame = None
     folds: NDArray[np.intp] | None = None
     strata: Labels | None = None
+    groups: Labels | None = None
 
     def __len__(self) -> int:
         return len(self.time)
@@ -193,7 +197,7 @@ class HeldTimes(ShortRepr):
             values = [getattr(part, name) for part in parts]
             return None if any(one is None for one in values) else np.concatenate(values)[order]
 
-        names = ("time", "event", "risk", "survival", "alone", "equal", "strata")
+        names = ("time", "event", "risk", "survival", "alone", "equal", "strata", "groups")
         folds = np.concatenate([np.full(len(test), k) for k, test in enumerate(tests)])[order]
         columns = {name: beside(name) for name in names}
         return cls(times=parts[0].times, training=read_times(training)[:2], folds=folds, **columns)
@@ -225,11 +229,15 @@ class HeldTimes(ShortRepr):
     @cached_property
     def intervals(self) -> dict[str, Interval]:
         """Scores with their intervals; those of Brier scores are not known."""
-        found = {name: delta_interval(one, LEVEL) for name, one in self.row_scores.items()}
+        n = len(self.time)
+        made = {
+            name: delta_interval(one.of_groups(self.groups), LEVEL) for name, one in self.row_scores.items()
+        }
+        found = {name: replace(one, n=n) for name, one in made.items()}
         for name, survival in ((BRIER, self.survival), (WITHOUT, self.alone)):
             value = None if survival is None else self._integrated(survival)
             if value is not None:
-                found[name] = Interval(value, n=len(self.time))
+                found[name] = Interval(value, n=n)
         return found
 
     @property
@@ -286,7 +294,7 @@ class HeldTimes(ShortRepr):
         place = int(np.searchsorted(self.times, time, side="right")) - 1
         return self.survival[:, place] if place >= 0 else np.ones(len(self.time))
 
-    def groups(self) -> RiskGroups | None:
+    def risk_groups(self) -> RiskGroups | None:
         """Kaplan-Meier curves of rows with small to large risk; risks of several models are compared within folds.
 
         None where too few risks differ.
@@ -301,9 +309,7 @@ class HeldTimes(ShortRepr):
             for k, some in enumerate(divided_rows):
                 parts[k].append(own[some])
         rows = [np.sort(np.concatenate(part)) for part in parts]
-        curves = [kaplan_meier(self.time[own], self.event[own]) for own in rows]
-        names = ["low risk", "middle risk", "high risk"]
-        return RiskGroups(names, rows, *([one[k] for one in curves] for k in range(3)))
+        return curves_of(["low risk", "middle risk", "high risk"], rows, self.time, self.event)
 
     def calibration(self, time: float, n_groups: int) -> SurvivalCalibration:
         """Predicted and observed survival at a time, by groups of predictions."""
@@ -411,7 +417,7 @@ def _risk_groups(basis: Basis) -> Finding | None:
     held = only(HeldTimes, basis.nested_times)
     if not held.n_events or len(held.time) < N_GROUPS * FEWEST_ROWS:
         return None
-    time, found = held.middle, held.groups()
+    time, found = held.middle, held.risk_groups()
     if found is None:
         return None
     values = {

@@ -13,8 +13,8 @@ from scipy import optimize, stats
 from kernelweave._checks import Floats, InputError, Targets
 from kernelweave._parameters import Positive, checked, renamed
 from kernelweave._types import Array, Labels
-from kernelweave.inspection.arguments import Entries, Level, Seed
-from kernelweave.inspection.held import HeldOut
+from kernelweave.inspection.arguments import Entries, Level, OptionalEntries, Seed
+from kernelweave.inspection.held import HeldOut, group_means
 from kernelweave.inspection.registry import (
     MARGIN,
     SMALL,
@@ -74,7 +74,9 @@ class PairedTest:
 
 
 @checked
-def compare_classes(y_true: Entries, first: Entries, second: Entries, *, level: Level = 0.95) -> PairedTest:
+def compare_classes(
+    y_true: Entries, first: Entries, second: Entries, *, groups: OptionalEntries = None, level: Level = 0.95
+) -> PairedTest:
     """McNemar's exact test of two classifiers: whether they are right on equally many of the same held-out rows.
 
     Rows that both predict right, or both wrong, say nothing; of the others, if the models are equally good, each is as
@@ -84,6 +86,9 @@ def compare_classes(y_true: Entries, first: Entries, second: Entries, *, level: 
     ----------
     y_true, first, second : array-like of shape (n_rows,)
         True classes, and those that the two models predict.
+    groups : array-like of shape (n_rows,), optional
+        Groups of rows that depend on each other, such as the visits of a patient. McNemar's test is for independent
+        rows: with groups the test is that of `compare_numbers`, of the numbers of rows that are predicted right.
     level : float, default=0.95
         Level of the interval of the difference in accuracy, by Fay and Lumbard: it contains 0 where the p-value is not
         below ``1 - level``.
@@ -114,6 +119,12 @@ def compare_classes(y_true: Entries, first: Entries, second: Entries, *, level: 
     right, also = one == truth, two == truth
     only_first, only_second = int((right & ~also).sum()), int((~right & also).sum())
     n, odd = len(truth), only_first + only_second
+    counted = {"only the first is right": only_first, "only the second is right": only_second}
+    if groups is not None:
+        apart = right.astype(float) - also
+        return _signs_changed(
+            apart, groups, level, 0, "both models predict classes of the same held-out rows", counted
+        )
     p_value = float(stats.binomtest(only_first, odd, 0.5).pvalue) if odd else 1.0
     tail = (1.0 - level) / 2
     return PairedTest(
@@ -124,7 +135,7 @@ def compare_classes(y_true: Entries, first: Entries, second: Entries, *, level: 
         -_lower_end(only_second, odd, n, tail),
         p_value,
         n,
-        {"only the first is right": only_first, "only the second is right": only_second},
+        counted,
     )
 
 
@@ -154,7 +165,13 @@ def _lower_end(one: int, odd: int, n: int, tail: float) -> float:
 @renamed(seed="random_state")
 @checked
 def compare_numbers(
-    y_true: Targets, first: Targets, second: Targets, *, level: Level = 0.95, random_state: Seed = 0
+    y_true: Targets,
+    first: Targets,
+    second: Targets,
+    *,
+    groups: OptionalEntries = None,
+    level: Level = 0.95,
+    random_state: Seed = 0,
 ) -> PairedTest:
     """A paired permutation test: whether two regressions have the same mean squared error on the same rows.
 
@@ -165,6 +182,9 @@ def compare_numbers(
     ----------
     y_true, first, second : array-like of shape (n_rows,)
         True numbers, and those that the two models predict.
+    groups : array-like of shape (n_rows,), optional
+        Groups of rows that depend on each other, such as the visits of a patient: their differences change signs
+        together, and the interval is that of so many independent groups.
     level : float, default=0.95
         Level of the interval of the difference, by quantiles of Student's t and the correction of `score_intervals` for
         the skewness of the differences.
@@ -195,6 +215,23 @@ def compare_numbers(
     """
     truth, one, two = (part.astype(float) for part in _same_rows(y_true, first, second))
     apart = np.square(one - truth) - np.square(two - truth)
+    why = "both models predict numbers of the same held-out rows, and no distribution of errors is assumed"
+    return _signs_changed(apart, groups, level, random_state, why, {})
+
+
+def _signs_changed(
+    differences: Array, groups: ArrayLike | None, level: float, seed: int, why: str, counts: dict[str, int]
+) -> PairedTest:
+    """The test of `compare_numbers` of the differences of rows, which change their signs by groups."""
+    test = "paired permutation test"
+    own = None
+    if groups is not None:
+        own, test = np.asarray(groups), f"{test} of groups"
+        if own.shape != differences.shape:
+            raise InputError(
+                f"`groups` must have an entry for each of the {len(differences)} rows, got shape {own.shape}."
+            )
+    apart = group_means(differences, own)
     n, mean = len(apart), float(apart.mean())
     low, high, p_value = mean, mean, 1.0
     if apart.any():
@@ -206,22 +243,13 @@ def compare_numbers(
                 vectorized=True,
                 n_resamples=N_SIGNS,
                 batch=max(1, 2_000_000 // n),
-                random_state=np.random.default_rng(random_state),
+                random_state=np.random.default_rng(seed),
             )
             p_value = float(found.pvalue)
         # what rounding leaves is no spread
         if np.ptp(apart) > 1e-12 * np.abs(apart).max():
             low, high = (mean + around(apart, level)).tolist()
-    return PairedTest(
-        "paired permutation test",
-        "both models predict numbers of the same held-out rows, and no distribution of errors is assumed",
-        mean,
-        low,
-        high,
-        p_value,
-        n,
-        {},
-    )
+    return PairedTest(test, why, mean, low, high, p_value, len(differences), counts)
 
 
 @checked
@@ -353,7 +381,7 @@ def _against(held: HeldOut, guesses: Mapping[str, Labels], name: str, title: str
     for other, guess in guesses.items():
         guess = np.asarray(guess).astype(held.truth.dtype)
         scores = held_intervals(replace(held, prediction=guess, decision=None, probability=None))
-        test = tests[other] = compare(held.truth, held.prediction, guess)
+        test = tests[other] = compare(held.truth, held.prediction, guess, groups=held.groups)
         values[other] = scores[score]
         rows.append([other, *scores[score].cells, test.difference, test.low, test.high, test.p_value])
     heads = ["predictions by", score, "low", "high", "difference", "from", "to", "p"]
@@ -372,10 +400,10 @@ def _against(held: HeldOut, guesses: Mapping[str, Labels], name: str, title: str
         tables=(Table(name, title, heads, plain(rows), note, formats),),
     )
     text = (
-        "its root mean squared error is {own:units}, that of the other {v:units}, on {n:d} held-out rows "
+        "its root mean squared error is {own:units}, that of the other {v:units}, on {n:d} held-out rows{groups} "
         "(p = {p:.2g}, {test}){so}."
         if numbers
-        else "on {n:d} held-out rows it is right in {own:fraction}, the other in {v:fraction} "
+        else "on {n:d} held-out rows{groups} it is right in {own:fraction}, the other in {v:fraction} "
         "(p = {p:.2g}, {test}){so}."
     )
     # a gain of R^2 is one of squared errors in units of the variance
@@ -393,7 +421,7 @@ def _against(held: HeldOut, guesses: Mapping[str, Labels], name: str, title: str
             "Is the model better than {name}?",
             answer,
             text,
-            {"name": other, "test": test.test, "so": so},
+            {"name": other, "test": test.test, "so": so, "groups": held.in_groups},
             v=at(other),
             own=at("this model"),
             n=("n",),

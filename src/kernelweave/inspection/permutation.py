@@ -12,7 +12,7 @@ from sklearn.metrics import check_scoring
 
 from kernelweave._forms import ShortRepr
 from kernelweave._parameters import Flag, Whole, checked, renamed
-from kernelweave._types import Array, BaseCrossValidator, Features, Splits
+from kernelweave._types import Array, BaseCrossValidator, Features, Labels, Splits
 from kernelweave.estimators.scoring import Known
 from kernelweave.inspection.arguments import (
     Estimator,
@@ -106,8 +106,8 @@ def permutation_test(
     scoring : str or callable, optional
         Default: accuracy, or R^2.
     groups : array-like of shape (n_rows,), optional
-        For the splitter and `fit`. Targets are permuted within groups, as in scikit-learn; where all rows of a group
-        have the same target, between groups.
+        For the splitter and `fit`. Groups exchange their targets, each with its rows in any order. scikit-learn
+        permutes within groups, where the score keeps all that differs between groups.
     params : dict of str to array, optional
         Arguments of `fit` with an entry for each row, such as ``{"sample_weight": w}``; they stay with the rows.
     n_jobs : int, optional
@@ -172,7 +172,7 @@ def permutation_test(
 
 
 def _permuted(rng: np.random.RandomState, places: Places, rows: Rows) -> Places:
-    """Places in another order: within groups, or between them where their targets do not vary."""
+    """Places in another order: between groups, which keep one target where they have one."""
     if rows.groups is None:
         return places[rng.permutation(len(places))]
     own, values = rows.groups[places], np.asarray(rows.y)[places]
@@ -180,11 +180,21 @@ def _permuted(rng: np.random.RandomState, places: Places, rows: Rows) -> Places:
     if values.ndim == 1 and all(len(set(values[own == name].tolist())) == 1 for name in names):
         other = dict(zip(names.tolist(), first[rng.permutation(len(names))].tolist(), strict=True))
         return places[[other[name] for name in own.tolist()]]
-    order = np.arange(len(places))
-    for name in names:
-        here = own == name
-        order[here] = rng.permutation(order[here])
-    return places[order]
+    return places[exchanged(rng, len(places), own)]
+
+
+def exchanged(rng: np.random.RandomState | np.random.Generator, n_rows: int, groups: Labels | None) -> Places:
+    """For every row the row whose place it takes: any, or that of a group whose rows follow each other.
+
+    Where groups have different numbers of rows, a group gets its rows from several.
+    """
+    if groups is None:
+        return rng.permutation(n_rows)
+    members = [np.flatnonzero(groups == name) for name in np.unique(groups)]
+    other = np.concatenate([rng.permutation(members[k]) for k in rng.permutation(len(members))])
+    found = np.empty(n_rows, dtype=np.intp)
+    found[np.concatenate(members)] = other
+    return found
 
 
 def _score_again(rows: Rows, estimator: Any, splitter: BaseCrossValidator, scoring: Any) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import joblib
@@ -126,7 +126,8 @@ class Rows:
         """What a model that was fitted on the training rows predicts for the test rows."""
         train, test = fold
         new, seen = ((self.take(part, train), take_rows(self.y, part)) for part in (test, train))
-        return HeldOut.of_fold(model, new, seen)
+        held = HeldOut.of_fold(model, new, seen)
+        return held if self.groups is None else replace(held, groups=self.groups[test])
 
     def score(self, model: Any, fold: Fold, scoring: Any) -> float:
         """The score on test rows of a model that was fitted on the training rows."""

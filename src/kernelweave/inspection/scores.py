@@ -28,7 +28,15 @@ from kernelweave.inspection.arguments import (
     Seed,
     Targets,
 )
-from kernelweave.inspection.held import COUNTS, IN_FIT, HeldOut, RowScore, divisions_of, rows_in_fit
+from kernelweave.inspection.held import (
+    COUNTS,
+    IN_FIT,
+    HeldOut,
+    RowScore,
+    divisions_of,
+    group_means,
+    rows_in_fit,
+)
 from kernelweave.inspection.refitting import Rows, each_done, splitter_of
 from kernelweave.inspection.registry import LEVEL, Basis, Finding, Interval, Table, at, ends, finding
 
@@ -83,11 +91,17 @@ def wilson(share: float, n: float, level: float) -> Interval:
     """The same where a share is the mean of several predictions of each row."""
     if not n:
         return Interval(float("nan"), method=WILSON)
+    low, high = wilson_ends(share, n, level)
+    return Interval(share, float(low), float(high), WILSON, round(n))
+
+
+def wilson_ends(share: Any, n: Any, level: float) -> tuple[Array, Array]:
+    """The ends of Wilson's interval, of one share or of several."""
     z = float(special.ndtri(0.5 + level / 2))
     centre = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
-    low, high = max(0.0, centre - half), min(1.0, centre + half)
-    return Interval(share, float(min(low, share)), float(max(high, share)), WILSON, round(n))
+    low, high = np.maximum(0.0, centre - half), np.minimum(1.0, centre + half)
+    return np.minimum(low, share), np.maximum(high, share)
 
 
 def middle(samples: Array, level: float) -> Array:
@@ -107,6 +121,7 @@ def score_intervals(
     decision: OptionalEntries = None,
     probability: Annotated[ArrayLike | None, OfRows((2,)) | None] = None,
     classes: OptionalEntries = None,
+    groups: OptionalEntries = None,
     level: Level = 0.95,
     random_state: Seed = 0,
 ) -> dict[str, Interval]:
@@ -135,6 +150,9 @@ def score_intervals(
     classes : array-like, optional
         Of a classification, in the order of `probability`; default, for text, those of `y_true` and `y_pred`. Numbers
         without `classes` are a regression.
+    groups : array-like of shape (n_rows,), optional
+        Groups of rows that depend on each other, such as the visits of a patient: the influences of the rows of a group
+        are summed, and intervals are those of so many independent groups.
     level : float, default=0.95
         Fraction of samples that intervals cover.
     random_state : int, default=0
@@ -148,8 +166,9 @@ def score_intervals(
 
     Notes
     -----
-    An interval is for this model on new rows like those held out, which have to be independent. It does not say how
-    much another choice of training rows would change the model: see `out_of_fold_scores` and `weight_stability`.
+    An interval is for this model on new rows like those held out, which have to be independent without `groups`. It
+    does not say how much another choice of training rows would change the model: see `out_of_fold_scores` and
+    `weight_stability`.
     O(n_rows log(n_rows)).
 
     References
@@ -182,6 +201,13 @@ def score_intervals(
         None if given is None else np.asarray(given, dtype=float) for given in (decision, probability)
     )
     held = HeldOut(truth.astype(kind), guess.astype(kind), names, values, shares)
+    if groups is not None:
+        own = np.asarray(groups)
+        if own.shape != truth.shape:
+            raise InputError(
+                f"`groups` must have an entry for each of the {len(truth)} rows, got shape {own.shape}."
+            )
+        held = replace(held, groups=own)
     return held_intervals(held, level=level, seed=random_state)
 
 
@@ -218,7 +244,7 @@ def out_of_fold_scores(
     cv : int, splitter, or list of (train, test), default=5
         Folds: a number, a splitter of scikit-learn, or pairs of training and test rows.
     groups : array-like of shape (n_rows,), optional
-        For the splitter and `fit`.
+        For the splitter and `fit`; intervals take groups for independent, not rows.
     params : dict of str to array, optional
         Arguments of `fit` with an entry for each row, such as ``{"sample_weight": w}``.
     level : float, default=0.95
@@ -307,7 +333,8 @@ def held_intervals(*held: HeldOut, level: float = LEVEL, seed: int = 0) -> dict[
             for name in names
         }
     scores = _mean_over(held, [one.row_scores for one in held])
-    found = {name: delta_interval(one, level) for name, one in scores.items()}
+    n = len(_rows_of(held)[1])
+    found = {name: replace(delta_interval(one, level), n=n) for name, one in scores.items()}
     return found if held[0].classes is None else found | _shares(held, scores["accuracy"], level, seed)
 
 
@@ -330,9 +357,13 @@ def held_gain(before: Sequence[HeldOut], after: Sequence[HeldOut], level: float)
 
 
 def _mean_over(held: Sequence[HeldOut], scores: Sequence[Mapping[str, RowScore]]) -> dict[str, RowScore]:
-    """Scores of divisions of the rows as means, and influences on them."""
-    places = [np.arange(len(one.truth)) if one.rows is None else one.rows for one in held]
-    rows = np.unique(np.concatenate(places))
+    """Scores of divisions of the rows as means, and influences on them: of groups, where rows have some."""
+    places, rows = _rows_of(held)
+    groups: Any = None
+    if held[0].groups is not None:
+        groups = np.empty(len(rows), dtype=held[0].groups.dtype)
+        for one, own in zip(held, places, strict=True):
+            groups[np.searchsorted(rows, own)] = one.groups
     found = {}
     for name, first in scores[0].items():
         known = [
@@ -343,8 +374,14 @@ def _mean_over(held: Sequence[HeldOut], scores: Sequence[Mapping[str, RowScore]]
             factor = len(rows) / (len(own) * len(known))
             influence[np.searchsorted(rows, own)] += factor * _dependent(name, score, one)
         value = float(np.mean([score.value for _, _, score in known]))
-        found[name] = RowScore(value, influence, first.kind, first.pairs)
+        found[name] = RowScore(value, influence, first.kind, first.pairs).of_groups(groups)
     return found
+
+
+def _rows_of(held: Sequence[HeldOut]) -> tuple[list[NDArray[np.intp]], NDArray[np.intp]]:
+    """Positions of the rows of every division, and of all."""
+    places = [np.arange(len(one.truth)) if one.rows is None else one.rows for one in held]
+    return places, np.unique(np.concatenate(places))
 
 
 def _dependent(name: str, score: RowScore, held: HeldOut) -> Array:
@@ -361,11 +398,11 @@ def _dependent(name: str, score: RowScore, held: HeldOut) -> Array:
         root = held.row_scores["RMSE"]
         known = -2.0 * (1.0 - score.value) / root.value * root.influence
         found.append(_shared(known, held.folds, held))
-    return max(found, key=np.std)
+    return max(found, key=lambda one: group_means(one, held.groups).std())
 
 
 def _shared(influence: Array, folds: NDArray[np.intp], held: HeldOut, times: int = 1) -> Array:
-    """Influences times what folds add to the standard error of independent rows, for two reasons.
+    """Influences times what folds add to the standard error of independent rows or groups, for two reasons.
 
     Rows of a fold share a model. And rows of different folds are in the fits of each other: the errors out of fold of a
     regression with d degrees of freedom vary like those of n - d rows. They are 1 / (1 - d / n)^2 times those of the
@@ -373,7 +410,8 @@ def _shared(influence: Array, folds: NDArray[np.intp], held: HeldOut, times: int
     and Bengio's test is not added for it.
     """
     sums = np.bincount(folds - folds.min(), influence)[np.unique(folds) - folds.min()] / times
-    k, alone = len(sums), float(np.square(influence).sum())
+    own = group_means(influence, held.groups)
+    k, alone = len(sums), float(np.square(own).sum()) * (len(influence) / len(own)) ** 2
     if k < 2 or not alone > 0:
         return influence
     factor = max(1.0, k / (k - 1) * float(np.square(sums).sum()) / alone)
@@ -400,6 +438,8 @@ def delta_interval(score: RowScore, level: float) -> Interval:
     if score.pairs is not None:
         return _area_interval(score, *score.pairs, level)
     value, n = score.value, len(score.influence)
+    if n < 2:
+        return Interval(value, method=DELTA)
     # on the scales of losses, and of fractions
     distance = 1.0 - value if score.kind == "gain" else value
     slope = {"fraction": distance * (1.0 - distance), "difference": 1.0}.get(score.kind, distance)
@@ -429,7 +469,7 @@ def _area_interval(score: RowScore, n_yes: int, n_no: int, pairs: int, level: fl
     that the influences of the rows have at the area that was found. In k folds only rows of the same fold are compared.
     """
     n, area = len(score.influence), score.value
-    if not pairs:
+    if not pairs or n < 2:
         return Interval(area, method=NEWCOMBE, n=n)
     size = 0.5 * (n_yes + n_no) * pairs / (n_yes * n_no)
 
@@ -467,13 +507,16 @@ def delta_p_value(difference: RowScore) -> float:
 def _shares(held: tuple[HeldOut, ...], accuracy: RowScore, level: float, seed: int) -> dict[str, Interval]:
     """Accuracy, recall and precision of every class, and balanced accuracy."""
     right = [one.truth == one.prediction for one in held]
-    n, p = len(accuracy.influence), accuracy.value
-    # as many independent rows as have the variance of these
-    alone = (
-        n * p * (1 - p) / max(float(np.square(accuracy.influence).mean()), p * (1 - p), 1e-300)
-        if 0 < p < 1
-        else n
-    )
+    n, p = len(_rows_of(held)[1]), accuracy.value
+    # as many independent rows as have the variance of these, or of so many groups
+    units = len(accuracy.influence)
+    alone = float(units)
+    if 0 < p < 1 and units > 1:
+        spread = float(np.square(accuracy.influence).mean()) / units
+        if units < n:
+            wider = special.stdtrit(units - 1, 0.5 + level / 2) / special.ndtri(0.5 + level / 2)
+            spread *= units / (units - 1) * wider**2
+        alone = p * (1 - p) / max(spread, p * (1 - p) / n, 1e-300)
 
     def share(chosen: list[NDArray[np.bool_]]) -> Interval:
         hits = np.mean([(r & c).sum() for r, c in zip(right, chosen, strict=True)])
@@ -541,6 +584,20 @@ def _rows(basis: Basis) -> Finding:
             "another model.",
             n=at("training"),
         )
+    weight = basis.model.model_.task.row_weight
+    if (
+        weight is not None
+        and np.ptp(weight) > 0
+        and (n_held or basis.nested or basis.nested_times is not None)
+    ):
+        made = replace(made, details={**made.details, "weights": [float(weight.min()), float(weight.max())]})
+        made = made.says(
+            "sure",
+            "Rows have weights from {a:.3g} to {b:.3g} in the fit and in the score that chose. All other scores, their "
+            "intervals and tests count every row once.",
+            a=("details", "weights", 0),
+            b=("details", "weights", 1),
+        )
     if not n_held and not basis.nested and basis.nested_times is None:
         made = made.says(
             "distrust",
@@ -581,6 +638,7 @@ def _held_scores(basis: Basis) -> Finding | None:
         return None
     found = {name: one for name, one in held_intervals(basis.held).items() if not name.startswith(OF_CLASS)}
     note = f"{OF_95}. {NEW_ROWS}"
+    words = {"groups": basis.held.in_groups}
     table = Table.of_scores("scores", "Scores of held-out rows", found, note)
     meaning = f"Scores of rows that the model had not seen, with intervals. {NEW_ROWS}"
     made = of_held(basis.held, found, meaning, tables=(table,))
@@ -589,8 +647,9 @@ def _held_scores(basis: Basis) -> Finding | None:
     if basis.held.classes is not None:
         made = made.says(
             "score",
-            "Of {n:d} held-out rows, which the model had not seen, {v:fraction} are predicted "
+            "Of {n:d} held-out rows{groups}, which the model had not seen, {v:fraction} are predicted "
             f"correctly{{interval:percent}}.{which.format('accuracy')}",
+            words,
             **ends("accuracy"),
         )
         if "ROC AUC" not in found:
@@ -603,8 +662,9 @@ def _held_scores(basis: Basis) -> Finding | None:
         )
     return made.says(
         "score",
-        "On {n:d} held-out rows, which the model had not seen, R^2 is {v:score}{interval:score}: the fraction of the "
-        f"variance of the target that the predictions explain.{which.format('score')}",
+        "On {n:d} held-out rows{groups}, which the model had not seen, R^2 is {v:score}{interval:score}: the fraction "
+        f"of the variance of the target that the predictions explain.{which.format('score')}",
+        words,
         **ends("R^2"),
     ).says(
         "score",
@@ -713,20 +773,21 @@ def _folds(basis: Basis) -> Finding | None:
     n_folds = sum(one.startswith("split") for one in results)
     said = not_an_estimate("C" if hasattr(basis.model, "C_") else "alpha")
     rows = int(basis.model.model_.task.source.n_samples)
-    columns = {"score": [name], "value": [value], "folds": [n_folds], "what it is": [said]}
-    where = "fold" if n_folds == 1 else "folds"
+    # targets with weights of their own have no scores of single folds
+    columns = {"score": [name], "value": [value], "folds": [n_folds or None], "what it is": [said]}
+    where = "{n:d} fold" if n_folds == 1 else "{n:d} folds" if n_folds else "folds"
     formats = {"value": f"{score_form(name)}@{rows}"}
     return Finding(
         {name: Interval(value, n=n_folds)},
         f"{name} of the test rows of the folds: {said}.",
-        n_folds,
+        n_folds or None,
         "folds of the training rows",
         rows=rows,
         details={"score": name, "said": said},
         tables=(Table.of("folds", "The score that chose", columns, "", formats),),
     ).says(
         "score",
-        f"{{name}} over {{n:d}} {where} of the training rows is {{v:{score_form(name)}}}: {{said}}.",
+        f"{{name}} over {where} of the training rows is {{v:{score_form(name)}}}: {{said}}.",
         {"name": name.replace(", mean over folds", ", mean"), "said": said},
         v=at(name),
         n=at(name, "n"),
@@ -779,8 +840,8 @@ def _nested(basis: Basis) -> Finding | None:
     return made.says(
         "score",
         "In nested cross-validation, which repeats the whole fit in {k:d} folds without the rows that it predicts, "
-        "{name} of {n:d} rows is {v:score}{interval:score}.",
-        {"name": name},
+        "{name} of {n:d} rows{groups} is {v:score}{interval:score}.",
+        {"name": name, "groups": basis.nested[0].in_groups},
         **ends(name),
         k=("details", "folds"),
     )

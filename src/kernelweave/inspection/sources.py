@@ -37,7 +37,7 @@ from kernelweave.inspection.arguments import (
     target_names,
 )
 from kernelweave.inspection.paired import adjust_p_values, compare_folds
-from kernelweave.inspection.permutation import permutation_p_value
+from kernelweave.inspection.permutation import exchanged, permutation_p_value
 from kernelweave.inspection.refitting import Rows, each_done, plainly, splitter_of
 from kernelweave.inspection.registry import (
     CORRECTED,
@@ -156,6 +156,7 @@ def source_test(
     *,
     n_permutations: Annotated[int | None, Whole(1) | None] = None,
     scoring: Scoring = None,
+    groups: OptionalEntries = None,
     random_state: Seed = 0,
     report: Report = None,
 ) -> SourceTest:
@@ -181,6 +182,9 @@ def source_test(
         leaves its p-value valid.
     scoring : str or callable, optional
         Default: accuracy, R^2, or the concordance of survival models.
+    groups : array-like of shape (n_rows,), optional
+        Groups of rows that depend on each other, such as the visits of a patient: whole groups are exchanged, each with
+        its rows in any order.
     random_state : int, default=0
         Seed of the random numbers: the same one gives the same result.
     report : callable, optional
@@ -220,7 +224,8 @@ def source_test(
             "This model has layers of kernels on kernels, whose decision values are no sums over sources. Use a "
             "learner of one layer, such as rls2 or simple."
         )
-    truth = Rows.read(estimator, X, y).y
+    rows = Rows.read(estimator, X, y, groups=groups)
+    truth = rows.y
     if truth.ndim != 1 and not isinstance(estimator, MKLSurvival):
         raise InputError(f"`y` must have one target for each row, got shape {truth.shape}.")
     parts = estimator.kernel_contributions(X)
@@ -240,7 +245,10 @@ def source_test(
         rest, rng = values - own, np.random.default_rng(start)
         scores: list[float] = []
         for wanted in stages:
-            scores += [score_of(rest + own[rng.permutation(len(own))]) for _ in range(wanted - len(scores))]
+            scores += [
+                score_of(rest + own[exchanged(rng, len(own), rows.groups)])
+                for _ in range(wanted - len(scores))
+            ]
             found = np.array(scores)
             if permutation_p_value(score, found) * (wanted + 1) > ENOUGH:
                 break
@@ -508,7 +516,7 @@ def answers_of(found: SourceLosses, doubt: float = 0.0) -> list[str]:
     return [decided(*map(float, one)) for one in parts]
 
 
-#: What happens in none of n rows happens in fewer than 3 / n of all rows, with 95 % confidence.
+#: What happens in none of n rows, or groups, happens in fewer than 3 / n of all, with 95 % confidence.
 CERTAIN = 3.0
 
 
@@ -537,6 +545,7 @@ def _sources(basis: Basis) -> Finding:
         held.X,
         held.y,
         n_permutations=basis.count or None,
+        groups=held.groups,
         random_state=basis.random_state,
         report=basis.report,
     )
@@ -547,7 +556,8 @@ def _sources(basis: Basis) -> Finding:
         f"be below {found.reach:.2g}."
     )
     title, n = "Sources exchanged between held-out rows", len(held)
-    answers = answers_of(found, CERTAIN / n)
+    units = n if held.groups is None else len(np.unique(held.groups))
+    answers = answers_of(found, CERTAIN / units)
     m, first = found.n_permutations, {"source": found.names}
     made = _losses(found, meaning, m, "permutations of the rows", first, title, answers, n, score)
     details = {**made.details, "sources": len(found.names), "reach": found.reach}

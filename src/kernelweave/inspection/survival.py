@@ -8,17 +8,16 @@ from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
 
 from kernelweave._checks import Floats, InputError
 from kernelweave._docstrings import texts_of
 from kernelweave._parameters import InstanceOf, Number, OneOf, Positive, Rule, Unfit, Whole, checked
 from kernelweave._types import Array, Features
 from kernelweave.estimators import MKLSurvival
-from kernelweave.fitting.survival import brier, harrell, kaplan_meier, read_times, uno, value_at
+from kernelweave.fitting.survival import brier, counts, harrell, kaplan_meier, read_times, uno, value_at
 from kernelweave.inspection.arguments import OptionalEntries
 from kernelweave.inspection.registry import LEVEL, Interval
-from kernelweave.inspection.scores import WILSON, wilson
+from kernelweave.inspection.scores import WILSON, wilson, wilson_ends
 
 __all__ = [
     "RiskGroups",
@@ -57,8 +56,6 @@ class Times(Rule):
 GivenTimes = Annotated[Any, Times()]
 OptionalTimes = Annotated[Any, Times() | None]
 Line = Annotated[ArrayLike, Floats()]
-#: Of a 95 % interval.
-QUANTILE = float(ndtri(0.975))
 
 
 @dataclass(frozen=True)
@@ -73,6 +70,8 @@ class RiskGroups:
         Positions of the rows of each group.
     times, survival, errors : list of arrays
         For each group the distinct times, the share without an event after each, and its standard error.
+    bands : list of pairs of arrays
+        Ends of 95 % intervals of the shares: Wilson's, for as many rows as the standard error stands for.
     """
 
     names: list[str]
@@ -80,14 +79,7 @@ class RiskGroups:
     times: list[Array]
     survival: list[Array]
     errors: list[Array]
-
-    @property
-    def bands(self) -> list[tuple[Array, Array]]:
-        """Ends of 95 % intervals of the shares of each group."""
-        return [
-            (np.maximum(share - QUANTILE * error, 0.0), np.minimum(share + QUANTILE * error, 1.0))
-            for share, error in zip(self.survival, self.errors, strict=True)
-        ]
+    bands: list[tuple[Array, Array]]
 
 
 @dataclass(frozen=True)
@@ -269,6 +261,22 @@ def _divided(values: Array, n_groups: int) -> list[NDArray[np.intp]]:
     return found
 
 
+def curves_of(
+    names: list[str], rows: list[NDArray[np.intp]], time: Array, event: NDArray[np.bool_]
+) -> RiskGroups:
+    """Curves of groups of rows, with bands of the intervals of `survival_at`."""
+    curves = [kaplan_meier(time[own], event[own]) for own in rows]
+    bands = []
+    for own, (_, share, error) in zip(rows, curves, strict=True):
+        at_risk = counts(time[own], event[own])[1]
+        n = np.where(share > 0.5, at_risk, float(event[own].sum()))
+        known = error > 0.0
+        n[known] = (share * (1.0 - share))[known] / np.square(error[known])
+        bands.append(wilson_ends(share, n, LEVEL))
+    times, survival, errors = map(list, zip(*curves, strict=True))
+    return RiskGroups(names, rows, times, survival, errors, bands)
+
+
 def survival_at(time: Array, event: NDArray[np.bool_], when: float) -> Interval:
     """Kaplan-Meier's estimate at a time, with a 95 % interval; NaN after the last row was censored.
 
@@ -320,8 +328,7 @@ def risk_groups(estimator: SurvivalModel, X: Features, y: GivenTimes, *, n_group
     time, event = _read(y, len(risk))
     rows = _divided(risk, n_groups)
     names = ["low risk", *(f"risk {k + 1} of {n_groups}" for k in range(1, n_groups - 1)), "high risk"]
-    curves = [kaplan_meier(time[own], event[own]) for own in rows]
-    return RiskGroups(names, rows, *([one[k] for one in curves] for k in range(3)))
+    return curves_of(names, rows, time, event)
 
 
 @checked

@@ -84,7 +84,8 @@ class OwnTargets:
     errors : array of shape (n_outputs,)
         Squared error of all folds at the choice, as a share of that of the mean.
     own, shared : array of shape (n_outputs,)
-        Cross-fitted errors, as shares: of one choice for each target, and of one for all targets.
+        Cross-fitted errors, as shares: of one choice for each target, and of one for all targets, by the sum of their
+        squared errors.
     n_looks : int
         Weights that were looked at.
     interrupted : bool
@@ -238,6 +239,7 @@ class _Search:
                 self.means[k] = (total - own @ y[test]) / max(mass - own.sum(), np.finfo(float).tiny)
         sizes = self.w @ np.square(y)
         self.sizes = np.where(sizes > 0, sizes, 1.0)
+        self.units = self.sizes / self.sizes.mean()
         diagonal = float((self.w @ gram.diagonal().T) @ scale) / (n * gram.n_kernels)
         if not diagonal > 0:
             raise InputError("All kernels are zero on these rows. Leave them out.")
@@ -316,9 +318,11 @@ class _Search:
                 self.rest[:, part] = np.where(lower, rest, self.rest[:, part])
                 self.fold[:, part] = np.where(lower, own, self.fold[:, part])
             if errors is not None:
-                sums = errors.sum(axis=1)
-                if sums.sum() < self.best_shared * (1.0 - TIE):
-                    self.best_shared, self.which_shared, better_for_all = sums.sum(), a, True
+                total = errors.sum()
+                if total < self.best_shared * (1.0 - TIE):
+                    self.best_shared, self.which_shared, better_for_all = total, a, True
+                # a fit that all share minimises squared errors in the units of the targets
+                sums = errors @ self.units
                 for k, rest in enumerate(sums.sum() - sums):
                     if rest < self.rest_shared[k] * (1.0 - TIE):
                         self.rest_shared[k], self.fold_shared[k] = rest, errors[k]

@@ -193,10 +193,11 @@ def evaluate(
             )
     own = runs.survival.strata_of(y) if task == "survival" else None
     found = runs.predictions.predictions(fitted, rows.X, keys=rows.keys, strata=own)
-    apart = runs.evidence.scores_apart(fitted, Path(model), table, rows.X, found, y)
+    groups = runs.evidence.groups_of(_spec_of(Path(model)), rows.table)
+    apart = runs.evidence.scores_apart(fitted, Path(model), table, rows.X, found, y, groups)
     report(
         task=task,
-        scores=scores_of({}, apart.others),
+        scores=scores_of(apart.intervals, apart.others),
         scores_in_fit=scores_of({}, apart.fitted) if apart.n_fitted else None,
         files=[out] if out else [],
     )

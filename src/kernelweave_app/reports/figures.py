@@ -228,8 +228,11 @@ def _permutation(found: Finding) -> Figure:
 
 def _risk_groups(found: Finding) -> Figure | SubFigure:
     tree = found.details
-    parts = ([np.array(one) for one in tree[key]] for key in ("times", "survival", "errors"))
-    groups = RiskGroups(tree["names"], [np.arange(n) for n in tree["rows"]], *parts)
+    times, survival, errors, low, high = (
+        [np.array(one) for one in tree[key]] for key in ("times", "survival", "errors", "low", "high")
+    )
+    bands = list(zip(low, high, strict=True))
+    groups = RiskGroups(tree["names"], [np.arange(n) for n in tree["rows"]], times, survival, errors, bands)
     return RiskGroupsDisplay(groups).plot().figure_
 
 

@@ -19,8 +19,17 @@ from kernelweave.estimators import BaseMKL
 from kernelweave.fitting.folds import split_rows
 from kernelweave.inspection.held import IN_FIT, HeldOut, rows_in_fit
 from kernelweave.inspection.held_times import HeldTimes, is_survival
-from kernelweave.inspection.registry import ABSENT, Basis, Finding, Found, Rows, collect, only
-from kernelweave.inspection.scores import score_texts
+from kernelweave.inspection.registry import (
+    ABSENT,
+    Basis,
+    Finding,
+    Found,
+    Interval,
+    Rows,
+    collect,
+    only,
+)
+from kernelweave.inspection.scores import held_intervals, score_texts
 from kernelweave.views import PrecomputedView
 from kernelweave_app.runs.doubts import doubts_of_table
 from kernelweave_app.runs.fitting import chosen, fit_model, make_cv, make_model
@@ -97,6 +106,8 @@ class ScoresApart:
         By the title of a finding of the run scores of rows that were not in the fit, where no row here is one of these.
     texts : dict of str to str
         `others` as texts, the headline with its interval.
+    intervals : dict of str to Interval
+        Those of `others` with an interval.
     """
 
     n_rows: int
@@ -105,6 +116,7 @@ class ScoresApart:
     fitted: dict[str, float]
     known: dict[str, dict[str, str]]
     texts: dict[str, str] = field(default_factory=dict)
+    intervals: dict[str, Interval] = field(default_factory=dict)
 
     @property
     def sentence(self) -> str:
@@ -130,27 +142,40 @@ class ScoresApart:
 
 
 def scores_apart(
-    model: BaseMKL, place: Path, table: str | Path, X: DataFrame, found: DataFrame, y: Labels
+    model: BaseMKL,
+    place: Path,
+    table: str | Path,
+    X: DataFrame,
+    found: DataFrame,
+    y: Labels,
+    groups: Labels | None = None,
 ) -> ScoresApart:
-    """Scores of predictions `found` for rows of a file, by a model whose file or folder of the run is `place`."""
+    """Scores of predictions `found` for rows of a file, by a model whose file or folder of the run is `place`.
+
+    Rows of one of `groups` depend on each other.
+    """
     inside = rows_in_fit(model, X)
     if inside is None:
         inside = _learnt_rows(place, table, found)
     y, frame = np.asarray(y), found.reset_index(drop=True)
 
-    def scores(rows: NDArray[np.bool_]) -> tuple[dict[str, float], dict[str, str]]:
+    def scores(rows: NDArray[np.bool_]) -> tuple[dict[str, float], dict[str, str], dict[str, Interval]]:
         if not rows.any():
-            return {}, {}
+            return {}, {}, {}
+        own = None if groups is None else groups[rows]
         if is_survival(model):
             # weighted against censoring as in the fit, where its rows are known
             training = y[inside] if inside.any() else None
             times = HeldTimes.of(model, X.iloc[np.flatnonzero(rows)], y[rows], training)
-            return {name: times.scores[name] for name in times.texts}, times.texts
-        held = HeldOut.of_columns(model, frame[rows], y[rows])
+            times = replace(times, groups=own)
+            ends = {name: one for name, one in times.intervals.items() if np.isfinite(one.low)}
+            return {name: times.scores[name] for name in times.texts}, times.texts, ends
+        held = replace(HeldOut.of_columns(model, frame[rows], y[rows]), groups=own)
         made, said = {name: value for name, value in held.scores.items() if value == value}, score_texts(held)
-        return made, {name: said[name] for name in made}
+        ends = {name: one for name, one in held_intervals(held).items() if np.isfinite(one.low)}
+        return made, {name: said[name] for name in made}, ends
 
-    (others, texts), known = scores(~inside), {}
+    (others, texts, intervals), known = scores(~inside), {}
     if inside.any() and not others:
         said = read_evidence(place if place.is_dir() else place.parent)
         known = {
@@ -161,7 +186,13 @@ def scores_apart(
             for name in OUT_OF_FIT
             if name in said
         }
-    return ScoresApart(len(found), int(inside.sum()), others, scores(inside)[0], known, texts)
+    return ScoresApart(len(found), int(inside.sum()), others, scores(inside)[0], known, texts, intervals)
+
+
+def groups_of(spec: Spec, table: DataFrame) -> Labels | None:
+    """The groups of the rows of a table by the column of a run; None where it is not there, or has empty cells."""
+    known = spec.group in table.columns and not table[spec.group].isna().any()
+    return table[spec.group].to_numpy() if known else None
 
 
 def _learnt_rows(place: Path, table: str | Path, found: DataFrame) -> NDArray[np.bool_]:
@@ -228,7 +259,9 @@ def basis_of(
         model=model,
         held=only(HeldOut, held),
         held_times=only(HeldTimes, held),
-        held_rows=Rows(prepared.X.iloc[test], prepared.y[test]) if len(test) else ABSENT,
+        held_rows=Rows(prepared.X.iloc[test], prepared.y[test], groups=prepared.some(test).groups)
+        if len(test)
+        else ABSENT,
         training=_rows_of(prepared.some(train)),
         rows=_rows_of(prepared),
         # processes are used for repetitions, not inside of them

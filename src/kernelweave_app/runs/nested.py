@@ -72,10 +72,11 @@ def nested_predictions(
 
         model, seen, new = fit(spec), every.some(inside), every.some(outside)
         if survival:
-            held = HeldTimes.of(model, new.X, new.y, seen.y, times=times)
-            found.append(replace(held, equal=fit(equal).predict(new.X)))
+            made = HeldTimes.of(model, new.X, new.y, seen.y, times=times)
+            found.append(replace(made, equal=fit(equal).predict(new.X), groups=new.groups))
         else:
-            found.append(HeldOut.of_fold(model, (new.X, new.y), (seen.X, seen.y)))
+            held = HeldOut.of_fold(model, (new.X, new.y), (seen.X, seen.y))
+            found.append(replace(held, groups=new.groups))
         if report(f"{what} {k + 1} of {len(parts)}"):
             break
     tests = [outside for _, outside in parts[: len(found)]]

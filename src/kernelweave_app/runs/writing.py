@@ -50,10 +50,11 @@ def score_held(model: BaseMKL, prepared: Prepared, test: Rows) -> HeldOut | Held
         part, train = prepared.some(test), np.setdiff1d(np.arange(len(prepared.y)), test)
         times = HeldTimes.of(model, part.X, part.y, prepared.y[train])
         table = predictions(model, part.X, keys=part.keys, strata=strata_of(part.y))
-        return replace(times, table=with_truth(table, part.y, TRUTH[: part.y.shape[1]]))
+        return replace(times, table=with_truth(table, part.y, TRUTH[: part.y.shape[1]]), groups=part.groups)
     part = prepared.some(test)
     table = predictions(model, part.X, keys=part.keys)
-    return HeldOut.of_columns(model, with_truth(table, part.y, part.names), part.y)
+    held = HeldOut.of_columns(model, with_truth(table, part.y, part.names), part.y)
+    return replace(held, groups=part.groups)
 
 
 def write_run(folder: Path, run: Run, model: BaseMKL, held: HeldOut | HeldTimes | None) -> None:

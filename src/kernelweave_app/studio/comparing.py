@@ -89,13 +89,14 @@ def _held(run: Run, one: Results, other: Run, two: Results) -> Found:
     if any(_column(one, name) != _column(two, name) for name in ("row", *truths)):
         return None
     rows = one.held.rows
+    groups = None if one.held.groups is None else np.array(one.held.groups)
     if one.task == SURVIVAL:
         time, event, risk, other_risk = (
             np.array(_column(each, name), dtype=float)
             for each, name in ((one, "truth time"), (one, "truth event"), (one, "risk"), (two, "risk"))
         )
         strata = np.array(_column(one, "truth stratum")) if "truth stratum" in truths else None
-        found = compare_risks(time, event > 0, risk, other_risk, strata)
+        found = compare_risks(time, event > 0, risk, other_risk, strata, groups)
         # without a pair of rows to compare there is nothing to test
         return ("concordance of held-out rows", found, len(rows)) if np.isfinite(found.difference) else None
     truth = _column(one, "truth")
@@ -105,10 +106,10 @@ def _held(run: Run, one: Results, other: Run, two: Results) -> Found:
         np.array([str(v) if classes else np.nan if v is None else float(v) for v in c]) for c in columns
     ]
     if classes:
-        return "accuracy of held-out rows", compare_classes(*arrays), len(rows)
+        return "accuracy of held-out rows", compare_classes(*arrays, groups=groups), len(rows)
     if not np.isfinite(arrays).all():
         return None
-    return "mean squared error of held-out rows", compare_numbers(*arrays), len(rows)
+    return "mean squared error of held-out rows", compare_numbers(*arrays, groups=groups), len(rows)
 
 
 def _column(results: Results, name: str) -> list[Any]:

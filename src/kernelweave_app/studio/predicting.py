@@ -17,7 +17,7 @@ from kernelweave._types import DataFrame, Labels
 from kernelweave.fitting.partial import PartialSource
 from kernelweave.inspection.arguments import target_names
 from kernelweave_app.runs.columns import check_target, need_column, read_target
-from kernelweave_app.runs.evidence import ScoresApart, scores_apart
+from kernelweave_app.runs.evidence import ScoresApart, groups_of, scores_apart
 from kernelweave_app.runs.folders import csv_text, write_text
 from kernelweave_app.runs.further_views import Tables
 from kernelweave_app.runs.predictions import (
@@ -117,7 +117,8 @@ def predict_table(
                 y = check_target(table[outcome[0]], "classification" if classifier else "regression")
             if names or not classifier or set(map(str, y)) <= set(map(str, model.classes_)):
                 first = str(catalogue.entry(data.files[0]).path())
-                apart = scores_apart(model, model_file, first, known, made, y[~missing])
+                groups = groups_of(spec, table[~missing])
+                apart = scores_apart(model, model_file, first, known, made, y[~missing], groups)
                 frame = with_truth(frame, y, names)
     stem = "-".join(catalogue.names(data))
     name = f"predictions-{''.join(c if c.isalnum() or c in '-_' else '_' for c in stem)[:60]}.csv"

@@ -254,6 +254,7 @@ def describe_held(held: HeldOut | HeldTimes) -> HeldResult:
             for row in held.table[columns].head(MOST_PREDICTIONS).itertuples(index=False, name=None)
         ],
         n_rows=len(held.table),
+        groups=None if held.groups is None else list(map(str, held.groups[:MOST_PREDICTIONS])),
     )
     if isinstance(held, HeldTimes):
         return out

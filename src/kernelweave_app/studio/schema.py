@@ -675,6 +675,7 @@ class HeldResult(Record):
     columns: list[str]
     rows: list[list[str | float | int | None]] = Field(description="The first ones.")
     n_rows: int = Field(default=0, description="All of them.")
+    groups: list[str] | None = Field(default=None, description="Of these rows, which stay together in folds.")
     targets: list[str] = Field(default=[], description="Names of several targets.")
     classes: list[str] = []
     confusion: list[list[int]] = []
