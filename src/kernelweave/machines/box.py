@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Protocol, Self
+from typing import Annotated, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -45,8 +45,7 @@ INDEFINITE = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Values:
+class Values(NamedTuple):
     """Values of a machine at coefficients.
 
     Attributes
@@ -62,20 +61,7 @@ class Values:
     intercept: float
 
 
-class Objective(Protocol):
-    """Values of coefficients of a box problem: those of a machine, or of a ball."""
-
-    def values(self, b: Array, product: Array) -> Values:
-        """The values at b, with ``product = K b``."""
-
-    def rounding(self, b: Array, product: Array, at: Values, error: Array) -> float:
-        """Bound of the rounding errors of these values, given that of the product."""
-
-    def scaled(self, factor: float) -> Self:
-        """The same with C multiplied by a factor."""
-
-
-class WithData(Objective, Protocol):
+class WithData(Protocol):
     """A loss with its data, as its solvers see it: a `kernelweave.machines.machine.Machine`."""
 
     @property
@@ -95,7 +81,10 @@ class WithData(Objective, Protocol):
         """Whether there is an intercept."""
 
     def values(self, b: Array, product: Array, intercept: float | None = None) -> Values:
-        """The values at the best intercept, or a given one."""
+        """The values at the best intercept, or a given one, with ``product = K b``."""
+
+    def rounding(self, b: Array, product: Array, at: Values, error: Array) -> float:
+        """Bound of the rounding errors of these values, given that of the product."""
 
     def infeasibility(self, b: Array) -> float:
         """The largest violation of a dual constraint by coefficients."""
@@ -136,6 +125,16 @@ class BoxProblem:
         g = self.linear + self.ridge * b
         core.add_rows(self.K, b, g)
         return g
+
+    def values(self, b: Array, product: Array) -> Values:
+        """The values of the machine at b, at the best intercept, with ``product = K b``."""
+        box = self.linear, self.ridge, self.lower, self.upper, self.kink
+        return Values(*core.box_values(*box, b, product, 0.0, True))
+
+    def rounding(self, b: Array, product: Array, at: Values, error: Array) -> float:
+        """Bound of the rounding errors of these values, given that of the product."""
+        box = self.linear, self.ridge, self.lower, self.upper, self.kink
+        return float(core.box_rounding(*box, b, product, at.intercept, error, at.primal + at.gap, True))
 
     def scaled(self, factor: float) -> Self:
         """The problem with C multiplied by a factor."""

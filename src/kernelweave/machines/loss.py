@@ -24,12 +24,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError, check_vector
 from kernelweave._docstrings import InheritedTexts
+from kernelweave._loops import core
 from kernelweave._parameters import ReadableSignature
 from kernelweave._threads import blas_threads_for
 from kernelweave._types import Array, Index
 from kernelweave.machines.bordered import Bordered, Coupled, Root, Weighted
-from kernelweave.machines.box import BoxProblem, WithData, kernel_product, project
-from kernelweave.machines.rounding import EPS
+from kernelweave.machines.box import BoxProblem, Values, WithData, kernel_product, project
+from kernelweave.machines.rounding import EPS, of_machine
 from kernelweave.machines.smo import solve_box
 from kernelweave.machines.smooth import crossing, limits_of, solve_augmented
 from kernelweave.results import Certificate, MachineSolution, Status, limit_reached
@@ -360,6 +361,63 @@ class Loss(InheritedTexts, ABC):
         with np.errstate(invalid="ignore"):
             return np.where(costs > 0, costs * low, 0.0), np.where(costs > 0, costs * high, 0.0)
 
+    def values(self, y: Array, costs: Array, b: Array, product: Array, intercept: float | None) -> Values:
+        """Primal value and gap of coefficients, at a given intercept or the best one.
+
+        Parameters
+        ----------
+        y, costs, b, product : arrays of shape (n_samples,)
+            Targets, costs of the rows (C times the sample weights), coefficients, and ``K b``.
+        intercept : float or None
+            The intercept; None for the best one.
+        """
+        if intercept is None:
+            intercept = self.intercept(y, costs, product)
+        f = product + intercept
+        primal = 0.5 * float(b @ product) + self.total(y, costs, f)
+        return Values(primal, self.gap(y, costs, b, f), intercept)
+
+    def rounding(
+        self,
+        y: Array,
+        costs: Array,
+        b: Array,
+        product: Array,
+        at: Values,
+        error: Array,
+        fit_intercept: bool,
+    ) -> float:
+        """Bound of the rounding errors of values.
+
+        Parameters
+        ----------
+        y, costs, b, product : arrays of shape (n_samples,)
+            Targets, costs of the rows (C times the sample weights), coefficients, and ``K b``.
+        at : Values
+            The values.
+        error : array of shape (n_samples,)
+            Bound of the rounding errors of the product.
+        fit_intercept : bool
+            Whether the sum of the coefficients is zero.
+        """
+        f = product + at.intercept
+        # sums with a product of zero are exact; a loss with a link bounds what its targets add
+        error = error + EPS * np.where(product != 0.0, np.abs(f), 0.0)
+        if not self.linked:
+            error = error + EPS * np.abs(y - f)
+        low, high = self.gradient_within(y, costs, f, error)
+        return self.gap_error(y, costs, b, f) + of_machine(
+            b,
+            f,
+            error,
+            low=low,
+            high=high,
+            dual_slope=self.dual_slope(y, costs, b) if fit_intercept else f,
+            loss=at.primal,
+            gap=at.gap,
+            form=float(np.abs(b) @ np.abs(product)),
+        )
+
     def infeasibility(self, y: Array, costs: Array, b: Array) -> float:
         """The largest violation of a constraint of the dual by coefficients, but for their sum.
 
@@ -657,7 +715,10 @@ class Loss(InheritedTexts, ABC):
 
 
 class BoxLoss(Loss):
-    """A loss whose dual is a quadratic program with a box, and a kink at zero for a tube."""
+    """A loss whose dual is a quadratic program with a box, and a kink at zero for a tube.
+
+    It follows from these: gap and intercept need no formulas of their own.
+    """
 
     quadratic: ClassVar[bool] = True
     judged: ClassVar[bool] = True
@@ -669,6 +730,40 @@ class BoxLoss(Loss):
         if not self.ridged:
             return np.zeros(len(costs))
         return np.divide(1.0, costs, out=np.zeros_like(costs), where=costs > 0)
+
+    def box(self, y: Array, costs: Array) -> tuple[Array, Array, Array, Array, float]:
+        """The dual in numbers: linear term, ridge, lower and upper bounds of the coefficients, and the kink.
+
+        Parameters
+        ----------
+        y, costs : arrays of shape (n_samples,)
+            Targets and costs of the rows (C times the sample weights).
+        """
+        return -y, self.ridge(costs), *self.bounds(y, costs), self.tube
+
+    def intercept(self, y: Array, costs: Array, product: Array) -> float:
+        return float(core.box_intercept(*self.box(y, costs), product))
+
+    def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:
+        return float(core.box_values(*self.box(y, costs), b, f, 0.0, False)[1])
+
+    def values(self, y: Array, costs: Array, b: Array, product: Array, intercept: float | None) -> Values:
+        find = intercept is None
+        return Values(*core.box_values(*self.box(y, costs), b, product, intercept or 0.0, find))
+
+    def rounding(
+        self,
+        y: Array,
+        costs: Array,
+        b: Array,
+        product: Array,
+        at: Values,
+        error: Array,
+        fit_intercept: bool,
+    ) -> float:
+        sums = at.primal + at.gap
+        own = self.box(y, costs)
+        return float(core.box_rounding(*own, b, product, at.intercept, error, sums, fit_intercept))
 
     def dual_term(self, y: Array, costs: Array, b: Array) -> float:
         own = self.tube * float(np.abs(b).sum()) + 0.5 * float(self.ridge(costs) @ np.square(b))
@@ -733,13 +828,12 @@ class BoxLoss(Loss):
     ) -> MachineSolution:
         if not machine.fit_intercept:
             return super().solve(machine, K, tol, start, entry_error)
-        y, costs = machine.y, machine.costs
-        bounds = self.bounds(y, costs)
-        problem = BoxProblem(K, self.ridge(costs), -y, *bounds, self.tube, entry_error=entry_error)
+        linear, ridge, *bounds, tube = self.box(machine.y, machine.costs)
+        problem = BoxProblem(K, ridge, linear, *bounds, tube, entry_error=entry_error)
         begin = None if start is None else project(problem, start)
         if begin is None:
             begin = np.zeros(len(K))
-        return solve_box(problem, machine, tol=tol, max_iter=machine.max_iter, start=begin)[0]
+        return solve_box(problem, tol=tol, max_iter=machine.max_iter, start=begin)[0]
 
 
 def check_labels(y: ArrayLike, costs: Array) -> Array:

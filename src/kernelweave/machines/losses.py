@@ -65,19 +65,6 @@ class Hinge(BoxLoss):
     def conjugate(self, y: Array, b: Array) -> Array:
         return np.where((y * b >= 0.0) & (y * b <= 1.0), -y * b, np.inf)
 
-    def intercept(self, y: Array, costs: Array, product: Array) -> float:
-        """Minimiser t of ``sum_i C_i max(0, y_i (rest_i - t))``, the middle when it is not unique."""
-        rest, level = y - product, float(costs[y > 0].sum())
-        if costs.all():
-            return _quantile(rest, costs, level)
-        used = costs > 0
-        return _quantile(rest[used], costs[used], level)
-
-    def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:
-        margin = 1.0 - y * f
-        multipliers = y * b
-        return float((costs - multipliers) @ np.maximum(margin, 0.0) + multipliers @ np.maximum(-margin, 0.0))
-
     def bounds(self, y: Array, costs: Array) -> tuple[Array, Array]:
         return np.minimum(0.0, y * costs), np.maximum(0.0, y * costs)
 
@@ -105,28 +92,6 @@ class SquaredHinge(BoxLoss):
 
     def conjugate(self, y: Array, b: Array) -> Array:
         return np.where(y * b >= 0.0, 0.5 * np.square(b) - y * b, np.inf)
-
-    def intercept(self, y: Array, costs: Array, product: Array) -> float:
-        """Minimiser t of ``sum_i C_i max(0, y_i (rest_i - t))^2``."""
-        rest = y - product
-        order = np.argsort(rest)
-        points, weights, positive = rest[order], costs[order], y[order] > 0
-        # t lies before the first point at which the derivative is nonnegative; there, positive samples from this point
-        # on and negative ones before it have a loss
-        above, below = np.where(positive, weights, 0.0), np.where(positive, 0.0, weights)
-        mass = above.sum() - np.cumsum(above) + np.cumsum(below)
-        moment = above @ points - np.cumsum(above * points) + np.cumsum(below * points)
-        rising = np.flatnonzero(mass * points >= moment)
-        first = int(rising[0]) if len(rising) else len(points)
-        active = np.where(np.arange(len(points)) >= first, above, below)
-        total = float(active.sum())
-        return float(active @ points) / total if total > 0 else float(points[min(first, len(points) - 1)])
-
-    def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:
-        margin = 1.0 - y * f
-        multipliers = y * b
-        rest = np.maximum(margin, 0.0) - self.ridge(costs) * multipliers
-        return float(0.5 * costs @ np.square(rest) + multipliers @ np.maximum(-margin, 0.0))
 
     def bounds(self, y: Array, costs: Array) -> tuple[Array, Array]:
         most = np.where(costs > 0, UNBOUNDED, 0.0)
@@ -169,19 +134,6 @@ class EpsilonInsensitive(BoxLoss):
     def conjugate(self, y: Array, b: Array) -> Array:
         return np.where(np.abs(b) <= 1.0, self.epsilon * np.abs(b) - y * b, np.inf)
 
-    def intercept(self, y: Array, costs: Array, product: Array) -> float:
-        rest = y - product
-        return _quantile(
-            np.concatenate([rest - self.epsilon, rest + self.epsilon]), np.tile(costs, 2), float(costs.sum())
-        )
-
-    def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:
-        rest = y - f
-        loss = np.maximum(np.abs(rest) - self.epsilon, 0.0)
-        size = np.abs(b)
-        # the second bracket is nonnegative but for rounding
-        return float((costs - size) @ loss + size @ np.maximum(loss + self.epsilon - np.sign(b) * rest, 0.0))
-
     def bounds(self, y: Array, costs: Array) -> tuple[Array, Array]:
         return -costs, costs
 
@@ -213,14 +165,8 @@ class Squared(BoxLoss):
     def conjugate(self, y: Array, b: Array) -> Array:
         return 0.5 * np.square(b) - y * b
 
-    def intercept(self, y: Array, costs: Array, product: Array) -> float:
-        return float(costs @ (y - product)) / float(costs.sum())
-
-    def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:
-        return 0.5 * float(costs @ np.square(y - f - self.ridge(costs) * b))
-
     def bounds(self, y: Array, costs: Array) -> tuple[Array, Array]:
-        most = np.where(costs > 0, np.inf, 0.0)
+        most = np.where(costs > 0, UNBOUNDED, 0.0)
         return -most, most
 
     def solve(
@@ -285,38 +231,6 @@ class Huber(BoxLoss):
     def conjugate(self, y: Array, b: Array) -> Array:
         return np.where(np.abs(b) <= self.delta, 0.5 * np.square(b) - y * b, np.inf)
 
-    def intercept(self, y: Array, costs: Array, product: Array) -> float:
-        """Where the sum of ``C_i clip(rest_i - t, -delta, delta)``, which falls with t in linear pieces, is zero."""
-        rest, delta = y - product, self.delta
-        points = np.concatenate([rest - delta, rest + delta])
-        order = points.argsort()
-        points, inside = points[order], np.concatenate([costs, -costs])[order].cumsum()[:-1]
-        most = delta * float(costs.sum())
-        level = most - np.r_[0.0, (inside * np.diff(points)).cumsum()]
-        # sums that differ by rounding are equal: the function is flat between such points
-        slack = 1e-13 * most
-        ends = []
-        for place in (int((level > slack).sum()), int((level >= -slack).sum())):
-            k = min(max(place, 1), len(level) - 1)
-            fall = level[k - 1] - level[k]
-            share = min(max(level[k - 1] / fall, 0.0), 1.0) if fall > 0.0 else 0.5
-            ends.append(float(points[k - 1] + share * (points[k] - points[k - 1])))
-        t = 0.5 * (ends[0] + ends[1])
-        # the sums lose digits where delta is large: one step of Newton
-        active = float(costs[np.abs(rest - t) < delta].sum())
-        return (
-            t + float(costs @ np.clip(rest - t, -delta, delta)) / active
-            if active > 1e-13 * float(costs.sum())
-            else t
-        )
-
-    def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:
-        rest = y - f
-        near = np.clip(rest, -self.delta, self.delta)
-        away = near - self.ridge(costs) * b
-        # the second product is nonnegative but for rounding
-        return float(costs @ (0.5 * np.square(away) + np.maximum(away * (rest - near), 0.0)))
-
     def bounds(self, y: Array, costs: Array) -> tuple[Array, Array]:
         return -self.delta * costs, self.delta * costs
 
@@ -357,14 +271,6 @@ class Quantile(BoxLoss):
 
     def conjugate(self, y: Array, b: Array) -> Array:
         return np.where((b <= self.q) & (b >= self.q - 1.0), -y * b, np.inf)
-
-    def intercept(self, y: Array, costs: Array, product: Array) -> float:
-        used = costs > 0
-        return _quantile((y - product)[used], costs[used], self.q * float(costs.sum()))
-
-    def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:
-        rest, (low, high) = y - f, self.bounds(y, costs)
-        return float((high - b) @ np.maximum(rest, 0.0) + (b - low) @ np.maximum(-rest, 0.0))
 
     def bounds(self, y: Array, costs: Array) -> tuple[Array, Array]:
         return (self.q - 1.0) * costs, self.q * costs
@@ -632,15 +538,3 @@ def _both(y: Array, costs: Array, upper: Array, ridge: Array, tube: float = 0.0)
 def _balanced(y: Array, costs: Array) -> Array:
     """Multipliers in proportion to the costs, of the same sum on both classes."""
     return np.where(y > 0, costs / costs[y > 0].sum(), costs / costs[y < 0].sum())[None]
-
-
-def _quantile(points: Array, weights: Array, level: float) -> float:
-    """Where the sum of the weights of smaller points passes `level`; the middle when that is an interval."""
-    order = points.argsort()
-    total = weights[order].cumsum()
-    # sums that differ by rounding are equal: the function is flat between such points
-    slack = 1e-13 * total[-1]
-    first = int(total.searchsorted(level - slack))
-    last = int(total.searchsorted(level + slack, side="right"))
-    end = len(order) - 1
-    return 0.5 * float(points[order[min(first, end)]] + points[order[min(last, end)]])

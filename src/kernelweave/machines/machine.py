@@ -23,7 +23,7 @@ from kernelweave._types import Array
 from kernelweave.machines.box import Values, kernel_product
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.losses import Hinge
-from kernelweave.machines.rounding import EPS, imbalance, of_machine
+from kernelweave.machines.rounding import imbalance
 from kernelweave.results import Certificate, MachineSolution, Solution, Statement, Status
 
 #: Tolerance of the box and of the sum of coefficients, as a share of the sum of their sizes.
@@ -58,10 +58,6 @@ class Machine:
     def costs(self) -> Array:
         """C times the sample weights."""
         return self.C * check_row_weights(self.sample_weight, len(self.y))
-
-    def scaled(self, factor: float) -> Machine:
-        """The machine with C multiplied by a factor."""
-        return replace(self, C=factor * self.C)
 
     def restricted(self, rows: NDArray[np.int64]) -> Machine:
         """The machine of some rows."""
@@ -117,33 +113,13 @@ class Machine:
 
     def values(self, b: Array, product: Array, intercept: float | None = None) -> Values:
         """Primal value and gap of coefficients with ``product = K b``, at the best intercept or a given one."""
-        loss, y, costs = self.loss, self.y, self.costs
-        if intercept is None:
-            intercept = loss.intercept(y, costs, product) if self.fit_intercept else 0.0
-        f = product + intercept
-        primal = 0.5 * float(b @ product) + loss.total(y, costs, f)
-        return Values(primal, loss.gap(y, costs, b, f), intercept)
+        if intercept is None and not self.fit_intercept:
+            intercept = 0.0
+        return self.loss.values(self.y, self.costs, b, product, intercept)
 
     def rounding(self, b: Array, product: Array, at: Values, error: Array) -> float:
         """Bound of the rounding errors of these values, given that of the product."""
-        loss, y, costs = self.loss, self.y, self.costs
-        f = product + at.intercept
-        # sums with a product of zero are exact; a loss with a link bounds what its targets add
-        error = error + EPS * np.where(product != 0.0, np.abs(f), 0.0)
-        if not loss.linked:
-            error = error + EPS * np.abs(y - f)
-        low, high = loss.gradient_within(y, costs, f, error)
-        return loss.gap_error(y, costs, b, f) + of_machine(
-            b,
-            f,
-            error,
-            low=low,
-            high=high,
-            dual_slope=loss.dual_slope(y, costs, b) if self.fit_intercept else f,
-            loss=at.primal,
-            gap=at.gap,
-            form=float(np.abs(b) @ np.abs(product)),
-        )
+        return self.loss.rounding(self.y, self.costs, b, product, at, error, self.fit_intercept)
 
     def dual_term(self, b: Array) -> float:
         """The dual objective without the kernel's part."""
