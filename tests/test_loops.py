@@ -18,6 +18,7 @@ from kernelweave import _loops
 from kernelweave._loops import numpy_core, packed_length, unpack
 from kernelweave.machines import losses
 from kernelweave.machines.box import Values
+from kernelweave.machines.machine import Machine
 
 CORES = [pytest.param(numpy_core, id="numpy")]
 if _loops.HAS_EXTENSION:
@@ -693,7 +694,8 @@ def test_sums_over_a_box_are_those_of_its_loss(core, loss, rng):
         for fit_intercept in (True, False):
             found = core.box_rounding(*box, b, product, 0.3, error, primal + gap, fit_intercept)
             # that of any loss, from its slopes
-            own = y, costs, b, product, Values(primal, gap, 0.3), error, fit_intercept
+            machine = Machine(y, 1.0, loss, costs, fit_intercept=fit_intercept)
+            own = machine, b, product, Values(primal, gap, 0.3), error
             assert found == pytest.approx(losses.Loss.rounding(loss, *own), rel=1e-12)
 
 

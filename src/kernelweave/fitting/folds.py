@@ -998,14 +998,14 @@ class _HeldKernels:
         inner, cross = K[train][:, train], K[test][:, train]
         values, loss = np.empty((len(costs), len(test))), self.machine.loss
         b, g, before = np.zeros(len(y)), -y, np.zeros(len(y))
+        unit = np.ones(len(y)) if weight is None else weight
         for k, C in enumerate(costs):
-            own = Machine(y, float(C), loss, weight)
-            low, high = loss.bounds(y, own.costs)
+            linear, ridge, low, high, tube = box = loss.box(y, C * unit)
             # the gradient stays that of the coefficients before, but for the ridge
-            g += (own.ridge - before) * b
-            before = own.ridge
-            core.box_smo(inner, before, low, high, loss.tube, b, g, eps, MOST_STEPS * len(y), True)
-            values[k] = cross @ b + loss.intercept(y, own.costs, g + y - before * b)
+            g += (ridge - before) * b
+            before = ridge
+            core.box_smo(inner, ridge, low, high, tube, b, g, eps, MOST_STEPS * len(y), True)
+            values[k] = cross @ b + core.box_intercept(*box, g - linear - ridge * b)
             bound = ((b >= high) & (b > 0.0)) | ((b <= low) & (b < 0.0))
             if not before.any() and not bound.any():
                 # no coefficient is at its bound: a larger C changes nothing

@@ -41,7 +41,7 @@ def named_values(parameter: str, alphas: Array) -> Array:
 def named(learner: Learner, alpha: float) -> str:
     """The regularisation parameter of a step, as text."""
     parameter = learner.regularization_parameter
-    return f"{parameter} {named_values(parameter, np.array([alpha]))[0]:.3g}"
+    return f"{parameter} {1.0 / alpha if parameter == 'C' else alpha:.3g}"
 
 
 class PathStep(str):

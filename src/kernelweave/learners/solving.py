@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
@@ -106,20 +107,25 @@ class MarginSolution(Solution):
     @classmethod
     def joined(cls, found: list[Solution], alpha: float) -> MarginSolution:
         """The solutions of all outputs as one."""
-        first, certificates = found[0], [one.certificate for one in found]
-        n_features = max([len(one.feature_coef) for one in found])
-        coefs = [one.feature_coef if one.feature_coef.size else np.zeros(n_features) for one in found]
+        names = "weights", "dual_coef", "intercept", "certificate", "n_iter", "n_machines", "feature_coef"
+        weights, coefs, intercepts, certificates, n_iter, n_machines, features = zip(
+            *map(attrgetter(*names), found), strict=True
+        )
+        n_features = max(map(len, features))
         return cls(
-            weights=first.weights if len(found) == 1 else np.array([one.weights for one in found]),
-            dual_coef=np.column_stack([one.dual_coef for one in found]),
-            intercept=np.array([one.intercept for one in found]),
+            weights=weights[0] if len(found) == 1 else np.array(weights),
+            dual_coef=np.column_stack(coefs),
+            intercept=np.array(intercepts),
             certificate=Certificate.total(certificates),
-            n_iter=max([one.n_iter for one in found]),
-            trace=first.trace,
+            n_iter=max(n_iter),
+            trace=found[0].trace,
             alpha=alpha,
-            n_machines=sum([one.n_machines for one in found]),
+            n_machines=sum(n_machines),
             outputs=tuple(found),
-            feature_coef=np.column_stack(coefs) if n_features else np.empty(0),
+            # an output without a machine has no coefficients
+            feature_coef=np.column_stack([own if own.size else np.zeros(n_features) for own in features])
+            if n_features
+            else np.empty(0),
         )
 
 
@@ -161,10 +167,10 @@ class Output:
     @property
     def features(self) -> FeatureGram | None:
         """The features, if there are some and machines on them are cheaper; None otherwise."""
-        gram, machine = self.gram, self.machine
-        if not isinstance(gram, FeatureGram) or machine.one_class:
+        gram = self.problem.gram
+        if not isinstance(gram, FeatureGram) or self.machine.one_class:
             return None
-        return gram if pays(gram.n_samples, int(gram.ranks.sum()), machine.loss) else None
+        return gram if pays(gram.n_samples, int(gram.ranks.sum()), self.machine.loss) else None
 
     def at(self, weights: Array) -> Solution:
         """The machine at given weights; the gap is that of the machine."""
@@ -247,8 +253,13 @@ class CostLearner(Learner):
         """
         problem, start = output.problem, output.start
         weight_set = problem.weight_set
-        features = output.features if self.on_features and knows(weight_set) else None
-        if features is not None and (weight_set.sparse or features.ranks.sum() <= TOGETHER):
+        features = output.features
+        if (
+            features is not None
+            and self.on_features
+            and knows(weight_set)
+            and (weight_set.sparse or features.ranks.sum() <= TOGETHER)
+        ):
             own = problem.machine, problem.scale, weight_set, start
             return solve_on(features, *own, tol=output.tol, max_iter=self.max_iter)
         step = self.solver if self.solver in methods_for(type(weight_set)) else "auto"
@@ -373,7 +384,7 @@ class CostLearner(Learner):
                     found.append(check_value(SOLUTION, "learn(output)", learnt, of=type(self).__name__))
                     output.start.remember(found[-1])
                 yield MarginSolution.joined(found, alpha)
-                if any(each.status is Status.INTERRUPTED for each in found):
+                if Status.INTERRUPTED in [each.certificate.status for each in found]:
                     return
 
         return Path.collect(solutions(), len(alphas), callback)

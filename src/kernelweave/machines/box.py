@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, NamedTuple, Protocol, Self
+from typing import Annotated, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -61,6 +61,10 @@ class Values(NamedTuple):
     intercept: float
 
 
+#: The dual of a machine in numbers: linear term, ridge, lower and upper bounds of the coefficients, and the kink.
+Box: TypeAlias = tuple[Array, Array, Array, Array, float]
+
+
 class WithData(Protocol):
     """A loss with its data, as its solvers see it: a `kernelweave.machines.machine.Machine`."""
 
@@ -71,6 +75,10 @@ class WithData(Protocol):
     @property
     def costs(self) -> Array:
         """C times the weights of the rows."""
+
+    @property
+    def box(self) -> Box:
+        """The dual in numbers, of a loss with a box."""
 
     @property
     def max_iter(self) -> int | None:
@@ -126,15 +134,19 @@ class BoxProblem:
         core.add_rows(self.K, b, g)
         return g
 
+    @property
+    def box(self) -> Box:
+        """The program without its matrix."""
+        return self.linear, self.ridge, self.lower, self.upper, self.kink
+
     def values(self, b: Array, product: Array) -> Values:
         """The values of the machine at b, at the best intercept, with ``product = K b``."""
-        box = self.linear, self.ridge, self.lower, self.upper, self.kink
-        return Values(*core.box_values(*box, b, product, 0.0, True))
+        return Values(*core.box_values(*self.box, b, product, 0.0, True))
 
     def rounding(self, b: Array, product: Array, at: Values, error: Array) -> float:
         """Bound of the rounding errors of these values, given that of the product."""
-        box = self.linear, self.ridge, self.lower, self.upper, self.kink
-        return float(core.box_rounding(*box, b, product, at.intercept, error, at.primal + at.gap, True))
+        sums = at.primal + at.gap
+        return float(core.box_rounding(*self.box, b, product, at.intercept, error, sums, True))
 
     def scaled(self, factor: float) -> Self:
         """The problem with C multiplied by a factor."""

@@ -29,7 +29,7 @@ from kernelweave._parameters import ReadableSignature
 from kernelweave._threads import blas_threads_for
 from kernelweave._types import Array, Index
 from kernelweave.machines.bordered import Bordered, Coupled, Root, Weighted
-from kernelweave.machines.box import BoxProblem, Values, WithData, kernel_product, project
+from kernelweave.machines.box import Box, BoxProblem, Values, WithData, kernel_product, project
 from kernelweave.machines.rounding import EPS, of_machine
 from kernelweave.machines.smo import solve_box
 from kernelweave.machines.smooth import crossing, limits_of, solve_augmented
@@ -361,46 +361,50 @@ class Loss(InheritedTexts, ABC):
         with np.errstate(invalid="ignore"):
             return np.where(costs > 0, costs * low, 0.0), np.where(costs > 0, costs * high, 0.0)
 
-    def values(self, y: Array, costs: Array, b: Array, product: Array, intercept: float | None) -> Values:
+    def box(self, y: Array, costs: Array) -> Box:
+        """The dual in numbers, of a loss that follows from these: linear term, ridge, bounds of coefficients, and kink.
+
+        Parameters
+        ----------
+        y, costs : arrays of shape (n_samples,)
+            Targets and costs of the rows (C times the sample weights).
+        """
+        return -y, self.ridge(costs), *self.bounds(y, costs), self.tube
+
+    def values(self, machine: WithData, b: Array, product: Array, intercept: float | None) -> Values:
         """Primal value and gap of coefficients, at a given intercept or the best one.
 
         Parameters
         ----------
-        y, costs, b, product : arrays of shape (n_samples,)
-            Targets, costs of the rows (C times the sample weights), coefficients, and ``K b``.
+        machine : Machine
+            The loss with its data.
+        b, product : arrays of shape (n_samples,)
+            Coefficients, and ``K b``.
         intercept : float or None
             The intercept; None for the best one.
         """
+        y, costs = machine.y, machine.costs
         if intercept is None:
             intercept = self.intercept(y, costs, product)
         f = product + intercept
         primal = 0.5 * float(b @ product) + self.total(y, costs, f)
         return Values(primal, self.gap(y, costs, b, f), intercept)
 
-    def rounding(
-        self,
-        y: Array,
-        costs: Array,
-        b: Array,
-        product: Array,
-        at: Values,
-        error: Array,
-        fit_intercept: bool,
-    ) -> float:
+    def rounding(self, machine: WithData, b: Array, product: Array, at: Values, error: Array) -> float:
         """Bound of the rounding errors of values.
 
         Parameters
         ----------
-        y, costs, b, product : arrays of shape (n_samples,)
-            Targets, costs of the rows (C times the sample weights), coefficients, and ``K b``.
+        machine : Machine
+            The loss with its data.
+        b, product : arrays of shape (n_samples,)
+            Coefficients, and ``K b``.
         at : Values
             The values.
         error : array of shape (n_samples,)
             Bound of the rounding errors of the product.
-        fit_intercept : bool
-            Whether the sum of the coefficients is zero.
         """
-        f = product + at.intercept
+        y, costs, f = machine.y, machine.costs, product + at.intercept
         # sums with a product of zero are exact; a loss with a link bounds what its targets add
         error = error + EPS * np.where(product != 0.0, np.abs(f), 0.0)
         if not self.linked:
@@ -412,7 +416,7 @@ class Loss(InheritedTexts, ABC):
             error,
             low=low,
             high=high,
-            dual_slope=self.dual_slope(y, costs, b) if fit_intercept else f,
+            dual_slope=self.dual_slope(y, costs, b) if machine.fit_intercept else f,
             loss=at.primal,
             gap=at.gap,
             form=float(np.abs(b) @ np.abs(product)),
@@ -519,7 +523,7 @@ class Loss(InheritedTexts, ABC):
         y, costs : arrays of shape (n_samples,)
             Targets and costs of the rows (C times the sample weights).
         """
-        return None
+        return -y, self.ridge(costs), *self.bounds(y, costs), self.tube
 
     # ---- the primal -------------------------------------------------------------------------------
 
@@ -731,39 +735,18 @@ class BoxLoss(Loss):
             return np.zeros(len(costs))
         return np.divide(1.0, costs, out=np.zeros_like(costs), where=costs > 0)
 
-    def box(self, y: Array, costs: Array) -> tuple[Array, Array, Array, Array, float]:
-        """The dual in numbers: linear term, ridge, lower and upper bounds of the coefficients, and the kink.
-
-        Parameters
-        ----------
-        y, costs : arrays of shape (n_samples,)
-            Targets and costs of the rows (C times the sample weights).
-        """
-        return -y, self.ridge(costs), *self.bounds(y, costs), self.tube
-
     def intercept(self, y: Array, costs: Array, product: Array) -> float:
         return float(core.box_intercept(*self.box(y, costs), product))
 
     def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:
         return float(core.box_values(*self.box(y, costs), b, f, 0.0, False)[1])
 
-    def values(self, y: Array, costs: Array, b: Array, product: Array, intercept: float | None) -> Values:
-        find = intercept is None
-        return Values(*core.box_values(*self.box(y, costs), b, product, intercept or 0.0, find))
+    def values(self, machine: WithData, b: Array, product: Array, intercept: float | None) -> Values:
+        return Values(*core.box_values(*machine.box, b, product, intercept or 0.0, intercept is None))
 
-    def rounding(
-        self,
-        y: Array,
-        costs: Array,
-        b: Array,
-        product: Array,
-        at: Values,
-        error: Array,
-        fit_intercept: bool,
-    ) -> float:
-        sums = at.primal + at.gap
-        own = self.box(y, costs)
-        return float(core.box_rounding(*own, b, product, at.intercept, error, sums, fit_intercept))
+    def rounding(self, machine: WithData, b: Array, product: Array, at: Values, error: Array) -> float:
+        own = b, product, at.intercept, error, at.primal + at.gap, machine.fit_intercept
+        return float(core.box_rounding(*machine.box, *own))
 
     def dual_term(self, y: Array, costs: Array, b: Array) -> float:
         own = self.tube * float(np.abs(b).sum()) + 0.5 * float(self.ridge(costs) @ np.square(b))
@@ -828,7 +811,7 @@ class BoxLoss(Loss):
     ) -> MachineSolution:
         if not machine.fit_intercept:
             return super().solve(machine, K, tol, start, entry_error)
-        linear, ridge, *bounds, tube = self.box(machine.y, machine.costs)
+        linear, ridge, *bounds, tube = machine.box
         problem = BoxProblem(K, ridge, linear, *bounds, tube, entry_error=entry_error)
         begin = None if start is None else project(problem, start)
         if begin is None:

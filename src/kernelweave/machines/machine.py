@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from kernelweave._checks import InputError, check_row_weights, of_given_rows
 from kernelweave._loops import core
 from kernelweave._types import Array
-from kernelweave.machines.box import Values, kernel_product
+from kernelweave.machines.box import Box, Values, kernel_product
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.losses import Hinge
 from kernelweave.machines.rounding import imbalance
@@ -37,7 +37,7 @@ class Machine:
     Attributes
     ----------
     y : array of shape (n_samples,)
-        Labels -1 and 1, or targets.
+        Labels -1 and 1, or targets, as the loss takes them.
     C : float
         Weight of the loss.
     loss : Loss
@@ -65,10 +65,9 @@ class Machine:
         return replace(self, y=self.y[rows], sample_weight=weights)
 
     @cached_property
-    def _ready(self) -> Machine:
-        """The machine with its targets checked, once."""
-        y = self.loss.check(self.y, self.costs)
-        return self if y is self.y else replace(self, y=y)
+    def box(self) -> Box:
+        """The dual in numbers, of a loss with a box."""
+        return self.loss.box(self.y, self.costs)
 
     @property
     def ridge(self) -> Array:
@@ -109,17 +108,17 @@ class Machine:
         entry_error : float, default=0.0
             Rounding errors of the entries of K, as a share of ``sqrt(K_ii K_jj)``.
         """
-        return self.loss.solve(self._ready, K, tol, warm_start, entry_error)
+        return self.loss.solve(self, K, tol, warm_start, entry_error)
 
     def values(self, b: Array, product: Array, intercept: float | None = None) -> Values:
         """Primal value and gap of coefficients with ``product = K b``, at the best intercept or a given one."""
         if intercept is None and not self.fit_intercept:
             intercept = 0.0
-        return self.loss.values(self.y, self.costs, b, product, intercept)
+        return self.loss.values(self, b, product, intercept)
 
     def rounding(self, b: Array, product: Array, at: Values, error: Array) -> float:
         """Bound of the rounding errors of these values, given that of the product."""
-        return self.loss.rounding(self.y, self.costs, b, product, at, error, self.fit_intercept)
+        return self.loss.rounding(self, b, product, at, error)
 
     def dual_term(self, b: Array) -> float:
         """The dual objective without the kernel's part."""

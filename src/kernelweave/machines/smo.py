@@ -220,11 +220,10 @@ class _Run:
             there = problem.values(b, longer)
             left = problem.rounding(b, longer, there, error)
             if there.gap + left < at.gap + rounding:
-                product, at, rounding = longer, there, left
-        # the limit of steps does not matter if the gap is small enough
-        ended = limit_reached() or Status.STALLED
-        if self.steps >= self.limit and at.gap > tol * abs(at.primal):
-            ended = Status.MAX_ITER
+                product, at, rounding, allowed = longer, there, left, tol * abs(there.primal)
+        ended = Status.STALLED
+        if at.gap > allowed:
+            ended = Status.MAX_ITER if self.steps >= self.limit else limit_reached() or ended
         certificate = Certificate.of("machine", at.primal, at.gap, rounding, ended, tol=tol)
         found = MachineSolution.of(
             b,

@@ -226,7 +226,7 @@ def make_kernel_problem(
         )
     factors = check_scale(scale, stack.n_kernels)
     given = None if sample_weight is None else as_floats(sample_weight, "sample_weight")
-    machine = Machine(
-        targets, check_positive(C, "C"), as_loss(loss, epsilon), given, fit_intercept=fit_intercept
-    )
+    kind = as_loss(loss, epsilon)
+    machine = Machine(targets, check_positive(C, "C"), kind, given, fit_intercept=fit_intercept)
+    machine = replace(machine, y=kind.check(targets, machine.costs))
     return KernelProblem(stack, machine, factors, as_weight_set(weights, stack.n_kernels))
