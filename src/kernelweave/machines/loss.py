@@ -523,7 +523,7 @@ class Loss(InheritedTexts, ABC):
         y, costs : arrays of shape (n_samples,)
             Targets and costs of the rows (C times the sample weights).
         """
-        return -y, self.ridge(costs), *self.bounds(y, costs), self.tube
+        return None
 
     # ---- the primal -------------------------------------------------------------------------------
 
