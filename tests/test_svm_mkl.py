@@ -1307,14 +1307,15 @@ def test_newton_on_coefficients_on_a_line(rng):
     problem = margin_problem(gram, y, 10.0, LpBall(1.05))
     V = [problem.products(b, np.arange(problem.n_kernels)) for b in (y - y.mean(), -3.0 * (y - y.mean()))]
     ends = [y - y.mean(), -3.0 * (y - y.mean())]
-    t = dual_newton.step_size(problem, *ends, *V)
+    first = dual_newton.objective(problem, ends[0], V[0])
+    t, least = dual_newton.step_size(problem, *ends, *V, first)
     values = [dual_newton.objective(problem, (1 - s) * ends[0] + s * ends[1], (1 - s) * V[0] + s * V[1])
               for s in np.linspace(0.0, 1.0, 101)]  # fmt: skip
     assert 0.0 < t < 1.0
-    assert dual_newton.objective(problem, (1 - t) * ends[0] + t * ends[1], (1 - t) * V[0] + t * V[1]) <= min(
-        values
-    )
-    assert dual_newton.step_size(problem, ends[0], ends[0], V[0], V[0]) == 1.0
+    there = dual_newton.objective(problem, (1 - t) * ends[0] + t * ends[1], (1 - t) * V[0] + t * V[1])
+    assert there <= min(values)
+    assert least == pytest.approx(there, rel=1e-12)
+    assert dual_newton.step_size(problem, ends[0], ends[0], V[0], V[0], first) == (1.0, first)
 
 
 @pytest.mark.parametrize("weight_set", [LpBall(2.0), CappedSimplex(0.9)], ids=str)

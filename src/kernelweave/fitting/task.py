@@ -71,7 +71,7 @@ class PathStep(str):
         which = f"{label}, problem {problem + 1} of {n_problems}" if n_problems > 1 else label
         step = cls(f"{which}: {named(learner, result.alpha)}")
         step.label, step.problem, step.alpha = label, problem, float(result.alpha)
-        step.weights, step.rel_gap = result.weights, float(result.rel_gap)
+        step.weights, step.rel_gap = result.weights, float(result.certificate.rel_gap)
         return step
 
 

@@ -64,18 +64,22 @@ class MarginSolution(Solution):
         """The traces of all outputs."""
         return tuple(one.trace for one in self.outputs)
 
+    @cached_property
+    def _deep(self) -> list[DeepSolution]:
+        """Outputs with layers."""
+        return [one for one in self.outputs if isinstance(one, DeepSolution)]
+
     @property
     def radius2(self) -> Array | None:
         """Squared radii of the learnt kernels, if all have one."""
         found = [getattr(one, "radius2", None) for one in self.outputs]
-        return None if any(value is None for value in found) else np.array(found, dtype=np.float64)
+        return None if None in found else np.array(found, dtype=np.float64)
 
     @cached_property
     def stationarity(self) -> Array | None:
         """Distance of the weights of each output from a stationary point, if the criterion is not convex."""
-        deep = any(isinstance(one, DeepSolution) for one in self.outputs)
-        found = [one.stationarity for one in self.outputs]
-        if not deep and any(value is None for value in found):
+        found, deep = [one.stationarity for one in self.outputs], bool(self._deep)
+        if not deep and None in found:
             return None
         # an output with a single class has no machine
         values = np.array([0.0 if value is None else value for value in found], dtype=np.float64)
@@ -84,15 +88,14 @@ class MarginSolution(Solution):
     @property
     def upper_layers(self) -> tuple[TrainedLayers | None, ...]:
         """Layers above the sum of kernels, for every output; empty if there are none."""
-        deep = [one for one in self.outputs if isinstance(one, DeepSolution)]
-        if not deep or deep[0].upper is None:
+        if not self._deep or self._deep[0].upper is None:
             return ()
         return tuple(one.upper if isinstance(one, DeepSolution) else None for one in self.outputs)
 
     @cached_property
     def layer_weights(self) -> Array | None:
         """Weights of all layers, ([n_outputs,] n_layers, n_kernels), NaN for missing kernels; None without layers."""
-        deep = next((one.layer_weights for one in self.outputs if isinstance(one, DeepSolution)), ())
+        deep = self._deep[0].layer_weights if self._deep else ()
         if not deep:
             return None
         width = max(len(w) for w in deep)

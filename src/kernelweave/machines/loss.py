@@ -811,8 +811,8 @@ class BoxLoss(Loss):
     ) -> MachineSolution:
         if not machine.fit_intercept:
             return super().solve(machine, K, tol, start, entry_error)
-        linear, ridge, *bounds, tube = machine.box
-        problem = BoxProblem(K, ridge, linear, *bounds, tube, entry_error=entry_error)
+        linear, ridge, low, high, tube = machine.box
+        problem = BoxProblem(K, ridge, linear, low, high, tube, entry_error=entry_error)
         begin = None if start is None else project(problem, start)
         if begin is None:
             begin = np.zeros(len(K))
