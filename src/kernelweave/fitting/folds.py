@@ -984,7 +984,8 @@ class _HeldKernels:
         self.problem = KernelProblem(gram, machine, scale, ball)
         self.weights = ball.start(gram.n_kernels) if weights is None else weights
         if weights is None and not machine.one_class:
-            self.weights = solve_problem(self.problem, "dual-newton", tol=WEIGHTS_TOL).weights
+            found = solve_problem(self.problem, "dual-newton", tol=WEIGHTS_TOL, certified=False)
+            self.weights = found.weights
         self._matrix: Array | None = None
 
     def walk(self, train: Rows, test: Rows, costs: Array, *, keep: bool, eps: float) -> Array:

@@ -143,12 +143,15 @@ class Output:
     training : TrainingSet
     start : Start
         The solution of a similar problem, if there is one.
+    scored : bool
+        Whether the solution is only scored, and needs no certificate.
     """
 
     problem: KernelProblem
     tol: float
     training: TrainingSet
     start: Start
+    scored: bool = False
 
     @property
     def gram(self) -> Gram:
@@ -267,7 +270,8 @@ class CostLearner(Learner):
             return solve_on(features, *own, tol=output.tol, max_iter=self.max_iter)
         step = self.solver if self.solver in methods_for(type(weight_set)) else "auto"
         warm = start if start.weights is not None else None
-        return solve_problem(problem, step, tol=output.tol, max_iter=self.max_iter, warm=warm)
+        more: dict[str, Any] = {"tol": output.tol, "max_iter": self.max_iter, "certified": not output.scored}
+        return solve_problem(problem, step, warm=warm, **more)
 
     def joint(self, kernels: Gram | FeatureStack, y: Array, weight_set: WeightSet) -> Problem:
         """The machine of this learner on kernels, over a set of weights.
@@ -370,7 +374,9 @@ class CostLearner(Learner):
             # a fold with a single class: all rows are classified correctly without kernels
             None
             if training.classification and (column == column[0]).all()
-            else Output(one._form(training, column), wanted, training, Start(first, keeps=keeps))
+            else Output(
+                one._form(training, column), wanted, training, Start(first, keeps=keeps), tol is not None
+            )
             for column in training.y.T
         ]
 
