@@ -149,9 +149,9 @@ class BoxProblem:
         return replace(self, ridge=self.ridge / factor, lower=self.lower * factor, upper=self.upper * factor)
 
     @cached_property
-    def unit(self) -> float:
-        """The largest entry of ``Q``."""
-        return float(np.abs(self.K.diagonal() + self.ridge).max())
+    def sizes(self) -> tuple[float, float]:
+        """The largest entries of ``Q`` and of the linear term."""
+        return float(np.abs(self.K.diagonal() + self.ridge).max()), float(np.abs(self.linear).max())
 
     def infeasibility(self, b: Array) -> float:
         """Largest violation of a constraint."""
@@ -163,12 +163,11 @@ def kernel_product(K: Array, b: Array, entries: float = 0.0, *, long: bool = Fal
     """``K b``, and a bound of its rounding errors, those of the entries of K as a share of ``sqrt(K_ii K_jj)``."""
     out = np.zeros_like(b)
     (core.long_product if long else core.add_rows)(K, b, out)
-    used = np.flatnonzero(b)
     # abs(K_ij) <= sqrt(K_ii K_jj), also for the terms of a sum of kernels; a product with abs(K) would be sharper
     # only by a small factor
     root = np.sqrt(np.maximum(np.diag(K), 0.0))
-    size = root * float(root[used] @ np.abs(b[used]))
-    own = sum_error(len(used), long=long) * size + (EPS * np.abs(out) if long else 0.0)
+    size = root * float(root @ np.abs(b))
+    own = sum_error(np.count_nonzero(b), long=long) * size + (EPS * np.abs(out) if long else 0.0)
     return out, own + entries * size
 
 
@@ -183,12 +182,13 @@ def derivatives(problem: BoxProblem, b: Array, g: Array) -> tuple[Array, Array]:
 
 def resolution(problem: BoxProblem, b: Array) -> float:
     """Rounding error of a derivative at b."""
-    return 8.0 * EPS * (problem.unit * float(np.abs(b).sum()) + float(np.abs(problem.linear).max()))
+    largest, level = problem.sizes
+    return 8.0 * EPS * (largest * float(np.abs(b).sum()) + level)
 
 
 def project(problem: BoxProblem, start: Array) -> Array | None:
     """Feasible coefficients near `start` with the same zeros; None if all are zero."""
-    b = np.clip(start, problem.lower, problem.upper)
+    b = np.minimum(np.maximum(start, problem.lower), problem.upper)
     if problem.total == 0.0:
         above, below = float(b[b > 0].sum()), -float(b[b < 0].sum())
         if above == 0.0 or below == 0.0:
@@ -220,7 +220,8 @@ def rescale(problem: BoxProblem, b: Array, g: Array) -> tuple[Array, Array]:
     with np.errstate(over="ignore"):
         room = np.where(b > 0, problem.upper, problem.lower)[used] / b[used]
     factor = min(-slope / curvature, float(room.min()))
-    return snap(problem, np.clip(factor * b, problem.lower, problem.upper)), problem.linear + factor * product
+    b = np.minimum(np.maximum(factor * b, problem.lower), problem.upper)
+    return snap(problem, b), problem.linear + factor * product
 
 
 def as_kernel(K: ArrayLike, on_indefinite: str, *, check: bool = True) -> Array:
