@@ -113,7 +113,7 @@ inline double intercept(const Machine& m, const double* product) {
     return here.slope > 0.0 ? t + here.sum / here.slope : t;
 }
 
-// Bound of the errors of `primal` and of the dual value, given those of the product; see rounding.py.
+// Bound of the errors of `primal` and of the dual value, given those of the product; see `Loss.rounding` in loss.py.
 inline double rounding(const Machine& m, const double* b, const double* product, double t, const double* error,
                        double sums, bool fit_intercept) {
     const double missing = sums::compensated(b, m.n);

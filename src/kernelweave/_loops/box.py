@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Callable
 
 import numpy as np
 
@@ -68,23 +67,17 @@ def box_intercept(linear: Array, ridge: Array, lo: Array, hi: Array, kink: float
         high, low = at(start, True)[0], at(stop, False)[0]
         return start + (stop - start) * min(max(high / (high - low), 0.0), 1.0) if high > low else stop
 
-    def count(holds: Callable[[float], bool]) -> int:
-        return bisect.bisect_left(points, True, key=lambda p: not holds(p))
-
-    def is_above(t: float, right: bool) -> bool:
+    def below(t: float, right: bool) -> int:
         total, same = at(t, right)
-        return total > same
+        return int(total < -same) - int(total > same)
 
-    def is_below(t: float, right: bool) -> bool:
-        total, same = at(t, right)
-        return total < -same
-
-    first, after = count(lambda p: is_above(p, True)), count(lambda p: not is_below(p, False))
+    first = bisect.bisect_left(points, 0, key=lambda p: below(p, True))
+    after = bisect.bisect_left(points, 1, key=lambda p: below(p, False))
     begin = points[min(first, len(points) - 1)]
-    if 0 < first < len(points) and not is_above(begin, False):
+    if 0 < first < len(points) and below(begin, False) >= 0:
         begin = root(points[first - 1], begin)
     end = points[max(after - 1, 0)]
-    if 0 < after < len(points) and not is_below(end, True):
+    if 0 < after < len(points) and below(end, True) <= 0:
         end = root(end, points[after])
     t = 0.5 * float(begin + end)
     inside = [

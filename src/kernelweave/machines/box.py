@@ -167,7 +167,7 @@ def kernel_product(K: Array, b: Array, entries: float = 0.0, *, long: bool = Fal
     # only by a small factor
     root = np.sqrt(np.maximum(np.diag(K), 0.0))
     size = root * float(root @ np.abs(b))
-    own = sum_error(np.count_nonzero(b), long=long) * size + (EPS * np.abs(out) if long else 0.0)
+    own = sum_error(int(np.count_nonzero(b)), long=long) * size + (EPS * np.abs(out) if long else 0.0)
     return out, own + entries * size
 
 

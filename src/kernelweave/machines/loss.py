@@ -29,8 +29,8 @@ from kernelweave._parameters import ReadableSignature
 from kernelweave._threads import blas_threads_for
 from kernelweave._types import Array, Index
 from kernelweave.machines.bordered import Bordered, Coupled, Root, Weighted
-from kernelweave.machines.box import Box, BoxProblem, Values, WithData, kernel_product, project
-from kernelweave.machines.rounding import EPS, of_machine
+from kernelweave.machines.box import UNBOUNDED, Box, BoxProblem, Values, WithData, kernel_product, project
+from kernelweave.machines.rounding import EPS, imbalance, sum_error
 from kernelweave.machines.smo import solve_box
 from kernelweave.machines.smooth import crossing, limits_of, solve_augmented
 from kernelweave.results import Certificate, MachineSolution, Status, limit_reached
@@ -410,17 +410,15 @@ class Loss(InheritedTexts, ABC):
         if not self.linked:
             error = error + EPS * np.abs(y - f)
         low, high = self.gradient_within(y, costs, f, error)
-        return self.gap_error(y, costs, b, f) + of_machine(
-            b,
-            f,
-            error,
-            low=low,
-            high=high,
-            dual_slope=self.dual_slope(y, costs, b) if machine.fit_intercept else f,
-            loss=at.primal,
-            gap=at.gap,
-            form=float(np.abs(b) @ np.abs(product)),
-        )
+        # the derivative of the gap by f_i is ``b_i + C_i loss'(f_i)``, that of the dual value half of b_i, and a convex
+        # loss is no steeper between both ends
+        residual = np.maximum(np.abs(b + low), np.abs(b + high))
+        sums = at.primal + at.gap + float(np.abs(b) @ np.abs(product))
+        total = float(error @ (residual + 0.5 * np.abs(b))) + sum_error(len(b)) * sums
+        if machine.fit_intercept:
+            share, side = imbalance(b)
+            total += share * float(side @ np.abs(self.dual_slope(y, costs, b) - f))
+        return total + self.gap_error(y, costs, b, f)
 
     def infeasibility(self, y: Array, costs: Array, b: Array) -> float:
         """The largest violation of a constraint of the dual by coefficients, but for their sum.
@@ -695,13 +693,13 @@ class Loss(InheritedTexts, ABC):
             found, n_iter, all_steps = self._iterate(on_used, part, begin, tol)
         b = np.zeros(len(K))
         b[used] = found
-        product, error = kernel_product(K, b, entry_error)
-        at = machine.values(b, product)
-        rounding = machine.rounding(b, product, at, error)
-        if at.gap + rounding > tol * abs(at.primal) and entry_error == 0.0:
-            product, error = kernel_product(K, b, long=True)
+        for long in (False, True):
+            product, error = kernel_product(K, b, entry_error, long=long)
             at = machine.values(b, product)
             rounding = machine.rounding(b, product, at, error)
+            # extended precision is of no use for a sum of kernels in double precision
+            if at.gap + rounding <= tol * abs(at.primal) or entry_error > 0.0:
+                break
         ended = limit_reached() or Status.STALLED
         if all_steps and at.gap > tol * abs(at.primal):
             ended = Status.MAX_ITER
@@ -747,6 +745,22 @@ class BoxLoss(Loss):
     def rounding(self, machine: WithData, b: Array, product: Array, at: Values, error: Array) -> float:
         own = b, product, at.intercept, error, at.primal + at.gap, machine.fit_intercept
         return float(core.box_rounding(*machine.box, *own))
+
+    def sides(self, y: Array, costs: Array) -> Sides | None:
+        if not self.quadratic:
+            return None
+        _, ridge, low, high, tube = self.box(y, costs)
+        upper = np.stack([high, -low])
+        upper[upper >= UNBOUNDED] = np.inf
+        if self.classifies:
+            # multipliers in proportion to the costs, of the same sum on both classes
+            start = np.where(y > 0, costs / costs[y > 0].sum(), costs / costs[y < 0].sum())
+            return Sides(y[None], np.ones((1, len(y))), upper.max(axis=0), ridge, start[None])
+        sign = np.stack([np.ones(len(y)), -np.ones(len(y))])
+        centred = y - np.average(y, weights=costs)
+        away = costs * centred / max(float(np.abs(centred).max()), np.finfo(float).tiny)
+        # the start has the variable of each row that moves towards its target
+        return Sides(sign, sign * y - tube, upper, ridge, np.maximum(sign * away, 0.0))
 
     def dual_term(self, y: Array, costs: Array, b: Array) -> float:
         own = self.tube * float(np.abs(b).sum()) + 0.5 * float(self.ridge(costs) @ np.square(b))

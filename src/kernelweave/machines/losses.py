@@ -20,7 +20,7 @@ from kernelweave._parameters import InstanceOf, Nonnegative, OneOf, Positive, Sh
 from kernelweave._types import Array, Index
 from kernelweave.machines.bordered import Bordered, Weighted
 from kernelweave.machines.box import UNBOUNDED, WithData, kernel_product
-from kernelweave.machines.loss import LOSSES, BoxLoss, Loss, Sides
+from kernelweave.machines.loss import LOSSES, BoxLoss, Loss
 from kernelweave.machines.reweighted import solve_reweighted
 from kernelweave.machines.rounding import EPS
 from kernelweave.results import Certificate, MachineSolution, Status, relative_gap
@@ -68,9 +68,6 @@ class Hinge(BoxLoss):
     def bounds(self, y: Array, costs: Array) -> tuple[Array, Array]:
         return np.minimum(0.0, y * costs), np.maximum(0.0, y * costs)
 
-    def sides(self, y: Array, costs: Array) -> Sides:
-        return Sides(y[None], np.ones((1, len(y))), costs, np.zeros(len(y)), _balanced(y, costs))
-
 
 @dataclass(frozen=True)
 class SquaredHinge(BoxLoss):
@@ -96,10 +93,6 @@ class SquaredHinge(BoxLoss):
     def bounds(self, y: Array, costs: Array) -> tuple[Array, Array]:
         most = np.where(costs > 0, UNBOUNDED, 0.0)
         return np.minimum(0.0, y * most), np.maximum(0.0, y * most)
-
-    def sides(self, y: Array, costs: Array) -> Sides:
-        unbounded = np.full(len(y), np.inf)
-        return Sides(y[None], np.ones((1, len(y))), unbounded, 1.0 / costs, _balanced(y, costs))
 
 
 @dataclass(frozen=True)
@@ -136,9 +129,6 @@ class EpsilonInsensitive(BoxLoss):
 
     def bounds(self, y: Array, costs: Array) -> tuple[Array, Array]:
         return -costs, costs
-
-    def sides(self, y: Array, costs: Array) -> Sides:
-        return _both(y, costs, np.stack([costs, costs]), np.zeros(len(y)), self.epsilon)
 
 
 @dataclass(frozen=True)
@@ -234,9 +224,6 @@ class Huber(BoxLoss):
     def bounds(self, y: Array, costs: Array) -> tuple[Array, Array]:
         return -self.delta * costs, self.delta * costs
 
-    def sides(self, y: Array, costs: Array) -> Sides:
-        return _both(y, costs, np.stack([self.delta * costs] * 2), 1.0 / costs)
-
 
 @dataclass(frozen=True)
 class Quantile(BoxLoss):
@@ -274,10 +261,6 @@ class Quantile(BoxLoss):
 
     def bounds(self, y: Array, costs: Array) -> tuple[Array, Array]:
         return (self.q - 1.0) * costs, self.q * costs
-
-    def sides(self, y: Array, costs: Array) -> Sides:
-        low, high = self.bounds(y, costs)
-        return _both(y, costs, np.stack([high, -low]), np.zeros(len(y)))
 
 
 @dataclass(frozen=True)
@@ -523,18 +506,3 @@ def _size_beyond(a: Array, d: Array, log_p: Array) -> Array:
     """Sizes of the terms in `beyond_linear`."""
     size = np.abs(d)
     return np.where(size > 0.5 * a, size + a * np.abs(log_p) + np.abs(xlogy(a, a)), size)
-
-
-def _both(y: Array, costs: Array, upper: Array, ridge: Array, tube: float = 0.0) -> Sides:
-    """Two variables for each row, upwards and downwards, of which the start has the one towards its target."""
-    ones = np.ones(len(y))
-    sign = np.stack([ones, -ones])
-    centred = y - np.average(y, weights=costs)
-    away = costs * centred / max(float(np.abs(centred).max()), np.finfo(float).tiny)
-    start = np.stack([np.maximum(away, 0.0), np.maximum(-away, 0.0)])
-    return Sides(sign, sign * y - tube, upper, ridge, start)
-
-
-def _balanced(y: Array, costs: Array) -> Array:
-    """Multipliers in proportion to the costs, of the same sum on both classes."""
-    return np.where(y > 0, costs / costs[y > 0].sum(), costs / costs[y < 0].sum())[None]

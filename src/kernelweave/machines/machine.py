@@ -23,7 +23,6 @@ from kernelweave._types import Array
 from kernelweave.machines.box import Box, Values, kernel_product
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.losses import Hinge
-from kernelweave.machines.rounding import imbalance
 from kernelweave.results import Certificate, MachineSolution, Solution, Statement, Status
 
 #: Tolerance of the box and of the sum of coefficients, as a share of the sum of their sizes.
@@ -149,10 +148,6 @@ class Machine:
     def feasible(self, b: Array, tolerance: float) -> bool:
         """Whether coefficients are dual feasible up to a share of the sum of their sizes."""
         return self.infeasibility(b) <= tolerance * float(np.abs(b).sum())
-
-    def imbalance(self, b: Array) -> tuple[float, Array]:
-        """`kernelweave.machines.rounding.imbalance`; without an intercept nothing has to be subtracted."""
-        return imbalance(b) if self.fit_intercept else (0.0, np.zeros_like(b))
 
     def statement(self, scale: Array, rows: NDArray[np.bool_] | None = None) -> Statement:
         """The machine in numbers, of all given rows."""
