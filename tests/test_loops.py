@@ -664,8 +664,9 @@ def test_sums_over_a_box_are_those_of_its_loss(core, loss, rng):
         n = int(rng.integers(2, 40))
         y = rng.choice([-1.0, 1.0], n) if loss.classifies else rng.normal(size=n)
         y[:2] = 1.0, -1.0
-        costs = rng.choice([0.0, 1.0, 2.5], n) * 10.0 ** rng.integers(-2, 3)
+        costs = rng.choice([0.0, 1.0, 2.5], n)
         costs[:2] = 1.0
+        costs *= 10.0 ** rng.choice([-12.0, -2.0, 0.0, 2.0])
         product = rng.normal(size=n) * 10.0 ** rng.integers(-2, 2)
         product = np.round(product, 1) if trial % 3 == 0 else product
         low, high = loss.bounds(y, costs)

@@ -22,6 +22,11 @@ def _best(e: Array, most: Array, ridge: Array, tie: bool = False) -> Array:
     return np.minimum(steps, most)
 
 
+def _reach(ridge: Array, most: Array) -> Array:
+    """Where the best coefficient of a side is at its bound."""
+    return ridge * np.where(most < _UNBOUNDED, most, np.inf)
+
+
 def box_values(
     linear: Array,
     ridge: Array,
@@ -40,7 +45,7 @@ def box_values(
     for e, most, a in ((rest, hi, np.maximum(b, 0.0)), (-rest, -lo, np.maximum(-b, 0.0))):
         e = e - kink
         top = _best(e, most, ridge)
-        beyond = np.where(most < _UNBOUNDED, np.maximum(e - ridge * np.minimum(most, _UNBOUNDED), 0.0), 0.0)
+        beyond = np.maximum(e - _reach(ridge, most), 0.0)
         primal += float(top @ (e - 0.5 * ridge * top))
         gap += float((a * np.maximum(-e, 0.0) + (most - a) * beyond + 0.5 * ridge * np.square(top - a)).sum())
     return primal, gap, t
@@ -49,12 +54,10 @@ def box_values(
 def box_intercept(linear: Array, ridge: Array, lo: Array, hi: Array, kink: float, product: Array) -> float:
     """Where the best coefficients sum to zero: the middle of the places."""
     rest = -linear - product
-    above, below = (rest - kink)[hi > 0], (rest + kink)[lo < 0]
-    ends = [above - (ridge * hi)[hi > 0], below - (ridge * lo)[lo < 0]]
-    bounded = [hi[hi > 0] < _UNBOUNDED, lo[lo < 0] > -_UNBOUNDED]
-    points = np.sort(
-        np.concatenate([above, below, *(end[own] for end, own in zip(ends, bounded, strict=True))])
-    )
+    high, low = _reach(ridge, hi), _reach(ridge, -lo)
+    up, down = (rest - kink)[hi > 0], (rest + kink)[lo < 0]
+    points = np.sort(np.concatenate([up, down, up - high[hi > 0], down + low[lo < 0]]))
+    points = points[np.isfinite(points)]
     if not len(points):
         return 0.0
 
@@ -67,23 +70,21 @@ def box_intercept(linear: Array, ridge: Array, lo: Array, hi: Array, kink: float
         high, low = at(start, True)[0], at(stop, False)[0]
         return start + (stop - start) * min(max(high / (high - low), 0.0), 1.0) if high > low else stop
 
-    def below(t: float, right: bool) -> int:
+    def side(t: float, right: bool) -> int:
         total, same = at(t, right)
         return int(total < -same) - int(total > same)
 
-    first = bisect.bisect_left(points, 0, key=lambda p: below(p, True))
-    after = bisect.bisect_left(points, 1, key=lambda p: below(p, False))
+    first = bisect.bisect_left(points, 0, key=lambda p: side(p, True))
+    after = bisect.bisect_left(points, 1, key=lambda p: side(p, False))
     begin = points[min(first, len(points) - 1)]
-    if 0 < first < len(points) and below(begin, False) >= 0:
+    if 0 < first < len(points) and side(begin, False) >= 0:
         begin = root(points[first - 1], begin)
     end = points[max(after - 1, 0)]
-    if 0 < after < len(points) and below(end, True) <= 0:
+    if 0 < after < len(points) and side(end, True) <= 0:
         end = root(end, points[after])
     t = 0.5 * float(begin + end)
-    inside = [
-        (ridge > 0) & (e > 0) & (e < ridge * most)
-        for e, most in ((rest - kink - t, hi), (t - rest - kink, -lo))
-    ]
+    ways = (rest - kink - t, high), (t - rest - kink, low)
+    inside = [(ridge > 0) & (e > 0) & (e < reach) for e, reach in ways]
     slope = sum(float((1.0 / ridge[own]).sum()) for own in inside)
     return t + at(t, True)[0] / slope if slope > 0.0 else t
 
