@@ -284,6 +284,6 @@ def test_what_are_no_counts_is_refused(rng):
     with pytest.raises(kw.InputError, match="All targets are 0"):
         model.fit(Z, 0.0 * y)
     with pytest.raises(kw.InputError, match="All targets are 0"):
-        Machine(y, 1.0, LOSS, (y == 0.0).astype(float)).solve(Z @ Z.T, tol=1e-3)
+        kw.Problem((Z @ Z.T)[:, :, None], y, LOSS, sample_weight=(y == 0.0).astype(float))
     with pytest.raises(kw.InputError, match="counts or rates"):
         kw.MKLClassifier([kw.kernels.Linear()], kw.learners.SimpleMKL(loss="poisson")).fit(Z, y > 0)

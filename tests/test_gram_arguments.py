@@ -22,6 +22,13 @@ def integers(*values):
     return np.array(values, dtype=np.int64)
 
 
+BOX = {
+    "linear": floats(n),
+    "ridge": np.zeros(n),
+    "lo": -np.ones(n),
+    "hi": np.ones(n),
+    "kink": 0.0,
+}
 LAYER = {"kinds": integers(0, 2, 1), "params": floats(k, 2), "weights": floats(k), "roots": floats(k, n)}
 
 #: Seven columns in three blocks.
@@ -153,6 +160,17 @@ LOOPS = {
         "eps": 1e-9,
         "max_steps": 9,
         "shrink": True,
+    },
+    "box_intercept": {**BOX, "product": floats(n)},
+    "box_values": {**BOX, "b": floats(n), "product": floats(n), "t": 0.0, "find": True},
+    "box_rounding": {
+        **BOX,
+        "b": floats(n),
+        "product": floats(n),
+        "t": 0.0,
+        "error": floats(n),
+        "sums": 1.0,
+        "fit_intercept": True,
     },
     "logistic_value": {"y": np.sign(floats(n)), "costs": np.ones(n), "f": floats(n)},
     "logistic_gap": {"y": np.sign(floats(n)), "costs": np.ones(n), "b": floats(n), "f": floats(n)},

@@ -131,16 +131,6 @@ def test_the_trace_has_the_names_of_the_step_and_what_else_it_tells():
     assert loop.trace == {"value": [2.0], "residual": [0.25], "machines": [7]}
 
 
-def test_ctrl_c_keeps_what_is_there_only_where_a_step_says_so():
-    def moves():
-        yield Look(0, 1.0, 1.0)
-        raise KeyboardInterrupt
-
-    assert Loop(5).run(moves(), Limits(keeps=True)) is Status.INTERRUPTED
-    with pytest.raises(KeyboardInterrupt):
-        Loop(5).run(moves())
-
-
 class Pieces(Step):
     """Looks at given gaps, then the end."""
 
@@ -187,6 +177,22 @@ def test_steps_end_with_the_iterations_or_without_progress():
     # the last step used up its own iterations, not all of them
     found = minimise(Counted(), [Pieces([0.5], Status.MAX_ITER)], max_iter=3)
     assert (found.status, found.n_iter) == (Status.STALLED, 1)
+
+
+def test_ctrl_c_keeps_what_is_there_only_where_a_step_says_so():
+    class Interrupted(Pieces):
+        def limits(self, session):
+            return Limits(keeps=self.end)
+
+        def moves(self, session, loop):
+            yield from (Look(0, 1.0, gap) for gap in self.gaps)
+            raise KeyboardInterrupt
+
+    found = minimise(Counted(), [Interrupted([0.5], True)], max_iter=5)
+    assert (found.status, found.gap) == (Status.INTERRUPTED, 0.5)
+    for gaps, keeps in (([0.5], False), ([], True)):
+        with pytest.raises(KeyboardInterrupt):
+            minimise(Counted(), [Interrupted(gaps, keeps)], max_iter=5)
 
 
 # ---- the solvers ---------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Every compiled function against its NumPy twin, and both against plain formulas.
 
-Modules: `_loops`, `_loops/packed`, `_loops/blocks`, `_loops/logistic`.
+Modules: `_loops`, `_loops/packed`, `_loops/blocks`, `_loops/logistic`, `_loops/box`.
 """
 
 import itertools
@@ -16,6 +16,9 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from kernelweave import _loops
 from kernelweave._loops import numpy_core, packed_length, unpack
+from kernelweave.machines import losses
+from kernelweave.machines.box import Values
+from kernelweave.machines.machine import Machine
 
 CORES = [pytest.param(numpy_core, id="numpy")]
 if _loops.HAS_EXTENSION:
@@ -641,3 +644,74 @@ def test_descent_with_weights_of_the_rows_is_that_on_weighted_columns(core, cent
             np.testing.assert_allclose(G, level * W[0, own] / norms[m], atol=1e-4 * level)
         else:
             assert np.linalg.norm(G) <= level * (1 + 1e-4)
+
+
+BOX_LOSSES = [
+    losses.Hinge(),
+    losses.SquaredHinge(),
+    losses.EpsilonInsensitive(0.2),
+    losses.Huber(0.5),
+    losses.Quantile(0.3),
+    losses.Squared(),
+]
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("loss", BOX_LOSSES, ids=lambda loss: loss.name)
+def test_sums_over_a_box_are_those_of_its_loss(core, loss, rng):
+    """Objective, gap, best intercept and rounding errors, with ties and rows without a cost."""
+    for trial in range(60):
+        n = int(rng.integers(2, 40))
+        y = rng.choice([-1.0, 1.0], n) if loss.classifies else rng.normal(size=n)
+        y[:2] = 1.0, -1.0
+        costs = rng.choice([0.0, 1.0, 2.5], n)
+        costs[:2] = 1.0
+        costs *= 10.0 ** rng.choice([-12.0, -2.0, 0.0, 2.0])
+        product = rng.normal(size=n) * 10.0 ** rng.integers(-2, 2)
+        product = np.round(product, 1) if trial % 3 == 0 else product
+        low, high = loss.bounds(y, costs)
+        b = np.where(rng.random(n) < 0.5, np.clip(low, -3.0, 3.0), np.clip(high, -3.0, 3.0)) * rng.random(n)
+        box = loss.box(y, costs)
+
+        t = core.box_intercept(*box, product)
+        ends = [y - product + sign * reach for sign in (-1, 1) for reach in (0.0, 0.2, 0.5)]
+        points = np.sort(np.concatenate([[t], *(end[costs > 0] for end in ends)]))
+        totals = np.array([loss.total(y, costs, product + point) for point in points])
+        best = points[totals <= totals.min() + 1e-12 * np.abs(totals).max()]
+        assert loss.total(y, costs, product + t) <= totals.min() + 1e-12 * np.abs(totals).max()
+        if loss.piecewise_linear:
+            assert t == pytest.approx(0.5 * (best[0] + best[-1]), abs=1e-12)
+
+        f = product + 0.3
+        primal, gap, intercept = core.box_values(*box, b, product, 0.3, False)
+        used = costs > 0
+        terms = costs[used] * (loss.value(y[used], f[used]) + loss.conjugate(y[used], b[used] / costs[used]))
+        assert primal == pytest.approx(0.5 * b @ product + loss.total(y, costs, f), rel=1e-12)
+        assert gap == pytest.approx(terms.sum() + b @ f, rel=1e-10, abs=1e-10 * np.abs(terms).sum())
+        assert intercept == 0.3
+        assert core.box_values(*box, b, product, 0.0, True)[2] == pytest.approx(t, abs=1e-13)
+
+        error = 1e-3 * rng.random(n)
+        for fit_intercept in (True, False):
+            found = core.box_rounding(*box, b, product, 0.3, error, primal + gap, fit_intercept)
+            # that of any loss, from its slopes
+            machine = Machine(y, 1.0, loss, costs, fit_intercept=fit_intercept)
+            own = machine, b, product, Values(primal, gap, 0.3), error
+            assert found == pytest.approx(losses.Loss.rounding(loss, *own), rel=1e-12)
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_the_intercept_of_a_flat_sum_is_the_middle(core):
+    """Where no row has a loss, and of the quantile between two rows."""
+    for loss, y, product, middle in (
+        (losses.Hinge(), [1.0, -1.0], [3.0, -5.0], 1.0),
+        (losses.SquaredHinge(), [1.0, -1.0], [3.0, -5.0], 1.0),
+        (losses.EpsilonInsensitive(1.0), [0.0, 1.0], [0.0, 0.0], 0.5),
+        (losses.Huber(1.0), [0.0, 10.0], [0.0, 0.0], 5.0),
+        (losses.Quantile(0.5), [0.0, 4.0], [0.0, 0.0], 2.0),
+    ):
+        y, product = np.array(y), np.array(product)
+        found = core.box_intercept(*loss.box(y, np.ones(2)), product)
+        assert found == pytest.approx(middle, abs=1e-14), loss
+    # without a cost there is nothing to balance
+    assert core.box_intercept(*losses.Hinge().box(np.ones(2), np.zeros(2)), np.ones(2)) == 0.0

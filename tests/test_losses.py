@@ -95,6 +95,11 @@ def assert_sums(machine, K, b):
         dual = machine.dual_term(b) - 0.5 * b @ K @ b
         assert at.gap == pytest.approx(at.primal - dual, abs=1e-11 * max(at.primal, abs(dual)))
         assert at.gap >= 0.0
+        # values of box losses follow from the box, and not from these formulas
+        own = machine.y, machine.costs
+        f = K @ b + at.intercept
+        assert at.primal == pytest.approx(0.5 * b @ K @ b + machine.loss.total(*own, f), rel=1e-12)
+        assert at.gap == pytest.approx(machine.loss.gap(*own, b, f), rel=1e-9, abs=1e-12 * at.primal)
 
 
 @EVERY

@@ -4,13 +4,16 @@ Modules: `machines/rounding`, `machines/bordered`.
 """
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from kernelweave._checks import NotPSDError
 from kernelweave.machines.bordered import Bordered, Coupled, Weighted
-from kernelweave.machines.rounding import EPS, LONG_EPS, balanced, imbalance, of_machine, sum_error
+from kernelweave.machines.box import Values
+from kernelweave.machines.loss import Loss
+from kernelweave.machines.rounding import EPS, LONG_EPS, balanced, imbalance, sum_error
 
 
 def test_sums_are_off_by_their_number_of_terms():
@@ -41,14 +44,25 @@ def test_the_heavier_side_pays_for_what_is_missing():
 def test_errors_of_values_reach_the_gap_by_its_derivatives():
     b, f, error = np.array([2.0, -1.0]), np.array([0.5, -0.25]), np.array([1e-3, 2e-3])
     low, high, slope = np.array([-2.5, 1.25]), np.array([-1.0, 1.0]), np.array([1.5, 0.75])
-    found = of_machine(b, f, error, low=low, high=high, dual_slope=slope, loss=3.0, gap=0.5, form=7.0)
+    machine = SimpleNamespace(y=f, costs=np.ones(2), fit_intercept=True)
+
+    def rounding(error, slope):
+        loss = SimpleNamespace(
+            linked=True,
+            gradient_within=lambda *_: (low, high),
+            gap_error=lambda *_: 0.0,
+            dual_slope=lambda *_: slope,
+        )
+        return Loss.rounding(loss, machine, b, f, Values(3.0, 0.5, 0.0), error)
+
     # residuals max(|-0.5|, |1|) and max(|0.25|, |0|), and half of |b|
     values = 1e-3 * (1.0 + 1.0) + 2e-3 * (0.25 + 0.5)
     # 1 is missing of b, half of its side, on which the dual slope differs from f by 1
-    sums, side = EPS * (2.0 + math.sqrt(2.0)) * 10.5, 0.5 * 2.0 * 1.0
-    assert found == pytest.approx(values + side + sums, rel=1e-14)
-    exact = of_machine(b, f, 0.0 * error, low=low, high=high, dual_slope=f, loss=3.0, gap=0.5, form=7.0)
-    assert exact == pytest.approx(sums, rel=1e-12, abs=0.0)
+    sums, side = EPS * (2.0 + math.sqrt(2.0)) * (3.5 + 1.25), 0.5 * 2.0 * 1.0
+    assert rounding(error, slope) == pytest.approx(values + side + sums, rel=1e-14)
+    # with an exact product f itself is rounded
+    exact = EPS * (0.5 * (1.0 + 1.0) + 0.25 * (0.25 + 0.5)) + sums
+    assert rounding(0.0 * error, f) == pytest.approx(exact, rel=1e-12, abs=0.0)
 
 
 def bordered_solution(A, g, s, fit_intercept):

@@ -20,13 +20,14 @@ from kernelweave.machines.loss import Sides
 from kernelweave.machines.losses import EpsilonInsensitive, Hinge, Huber, Quantile, SquaredHinge
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.svm import solve_l2svc, solve_svc, solve_svr
-from kernelweave.mkl.kernel_problem import Session
+from kernelweave.mkl.kernel_problem import KernelProblem, Session
 from kernelweave.mkl.loop import minimise
 from kernelweave.mkl.problem import make_kernel_problem as margin_problem
+from kernelweave.mkl.solve import solve_problem
 from kernelweave.mkl.steps import dual_newton, interior_point
 from kernelweave.mkl.svm_mkl import solve_svm_mkl
 from kernelweave.mkl.weight_sets import CappedSimplex, ElasticNet, LpBall, Orthant, Simplex, Sphere
-from kernelweave.results import WarmStart
+from kernelweave.results import Status, WarmStart
 from kernelweave_papers.algorithms import reduced_gradient
 from kernelweave_papers.algorithms.cutting_plane import CuttingPlane
 from oracles import exact_values, mkl_by_conic, svm_value
@@ -1307,14 +1308,15 @@ def test_newton_on_coefficients_on_a_line(rng):
     problem = margin_problem(gram, y, 10.0, LpBall(1.05))
     V = [problem.products(b, np.arange(problem.n_kernels)) for b in (y - y.mean(), -3.0 * (y - y.mean()))]
     ends = [y - y.mean(), -3.0 * (y - y.mean())]
-    t = dual_newton.step_size(problem, *ends, *V)
+    first = dual_newton.objective(problem, ends[0], V[0])
+    t, least = dual_newton.step_size(problem, *ends, *V, first)
     values = [dual_newton.objective(problem, (1 - s) * ends[0] + s * ends[1], (1 - s) * V[0] + s * V[1])
               for s in np.linspace(0.0, 1.0, 101)]  # fmt: skip
     assert 0.0 < t < 1.0
-    assert dual_newton.objective(problem, (1 - t) * ends[0] + t * ends[1], (1 - t) * V[0] + t * V[1]) <= min(
-        values
-    )
-    assert dual_newton.step_size(problem, ends[0], ends[0], V[0], V[0]) == 1.0
+    there = dual_newton.objective(problem, (1 - t) * ends[0] + t * ends[1], (1 - t) * V[0] + t * V[1])
+    assert there <= min(values)
+    assert least == pytest.approx(there, rel=1e-12)
+    assert dual_newton.step_size(problem, ends[0], ends[0], V[0], V[0], first) == (1.0, first)
 
 
 @pytest.mark.parametrize("weight_set", [LpBall(2.0), CappedSimplex(0.9)], ids=str)
@@ -1360,3 +1362,36 @@ def test_an_interior_point_without_a_finite_gap_says_so(monkeypatch):
     assert found.status is kw.solvers.Status.STALLED
     optimum = solve_svm_mkl(gram, y, 1.0, solver="newton", tol=1e-9).primal
     assert found.dual <= optimum <= found.primal * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("weight_set", [Simplex(), LpBall(2.0)], ids=str)
+def test_solutions_that_are_only_scored_are_not_certified(weight_set, rng, monkeypatch):
+    """They are the same, and their gap is that of the step: of the machine and of other weights together."""
+    gram, y, _ = make_data("dense", rng)
+    problem = margin_problem(gram, y, 1.0, weight_set)
+    whole = solve_problem(problem, tol=1e-6)
+    calls = []
+    plain = type(problem).certify
+    monkeypatch.setattr(type(problem), "certify", lambda *args: calls.append(1) or plain(*args))
+    scored = solve_problem(problem, tol=1e-6, certified=False)
+    assert not calls
+    assert scored.status is whole.status is Status.CONVERGED
+    np.testing.assert_array_equal(scored.weights, whole.weights)
+    np.testing.assert_array_equal(scored.dual_coef, whole.dual_coef)
+    assert scored.primal == pytest.approx(whole.primal, rel=1e-12)
+    assert scored.own_gap == pytest.approx(whole.own_gap, rel=1e-6, abs=1e-12 * whole.primal)
+    # without its tolerance a solution has the certificate of its problem
+    ended = solve_problem(problem, tol=1e-6, max_iter=1, certified=False)
+    assert ended.status is Status.MAX_ITER
+    assert calls
+
+
+def test_folds_are_scored_without_certificates(rng, monkeypatch):
+    X, calls = rng.normal(size=(40, 3)), []
+    y = X[:, 0] + 0.3 * rng.normal(size=40) > 0
+    plain = KernelProblem.certify
+    monkeypatch.setattr(KernelProblem, "certify", lambda *args: calls.append(1) or plain(*args))
+    kernels = [kw.kernels.Linear(), kw.kernels.RBF(gamma=0.25)]
+    model = kw.MKLClassifierCV(kernels, "simple", Cs=[0.1, 1.0], cv=3).fit(X, y)
+    # those of all rows on the way to the chosen C
+    assert len(calls) == model.best_index_ + 1

@@ -9,7 +9,7 @@ import math
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal
@@ -24,8 +24,7 @@ class _Allowance:
 _NOW: ContextVar[_Allowance | None] = ContextVar("kernelweave_allowance", default=None)
 
 
-@contextmanager
-def allowed(seconds: float | None = None, work: float | None = None) -> Iterator[None]:
+def allowed(seconds: float | None = None, work: float | None = None) -> AbstractContextManager[None]:
     """Limit what is solved inside of the block.
 
     Parameters
@@ -35,9 +34,11 @@ def allowed(seconds: float | None = None, work: float | None = None) -> Iterator
     work : float, optional
         What `spend` may add up to, in place of the limit outside.
     """
-    if seconds is None and work is None:
-        yield
-        return
+    return nullcontext() if seconds is None and work is None else _limited(seconds, work)
+
+
+@contextmanager
+def _limited(seconds: float | None, work: float | None) -> Iterator[None]:
     outside = _NOW.get() or _Allowance()
     end = outside.end if seconds is None else min(outside.end, time.monotonic() + seconds)
     token = _NOW.set(_Allowance(end, outside.work if work is None else work))

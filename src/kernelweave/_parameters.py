@@ -244,13 +244,11 @@ class OneOf(Rule):
     def read(self, value: object) -> Any:
         if self.known is not None and isinstance(value, str) and value not in self.values:
             load_extensions()
+        kind = str if isinstance(value, str) else int | float
+        like = not isinstance(value, bool) and isinstance(value, str | numbers.Real)
         for known in self.values:
-            texts = isinstance(known, str) and isinstance(value, str)
-            both = (known, value)
-            reals = isinstance(value, numbers.Real) and isinstance(known, int | float)
-            if value is known or (
-                (texts or (reals and not any(isinstance(v, bool) for v in both))) and value == known
-            ):
+            alike = like and isinstance(known, kind) and not isinstance(known, bool)
+            if value is known or (alike and value == known):
                 return known
         names = [known for known in self.values if isinstance(known, str)]
         raise Unfit(meant(value, names).lstrip())
@@ -369,12 +367,12 @@ class Choice(Rule):
     rules: tuple[Rule, ...]
 
     def read(self, value: object) -> Any:
-        return _first([rule.read for rule in self.rules], value)
+        return _first("read", self.rules, value)
 
     def parse(self, text: str) -> Any:
         # any text is valid for `Text`, so names of values are tried first
         rules = sorted(self.rules, key=lambda rule: isinstance(rule, Text))
-        return _first([rule.parse for rule in rules], text)
+        return _first("parse", rules, text)
 
     def form(self) -> Form:
         # an empty field means None, and no text is an object
@@ -397,12 +395,12 @@ class Choice(Rule):
         return next((said for rule in self.rules if (said := getattr(rule, "remedy", ""))), "")
 
 
-def _first(attempts: Iterable[Callable[[Any], Any]], value: object) -> Any:
-    """What the first of some readings makes of a value; raises `Unfit` if none takes it."""
+def _first(how: str, rules: Iterable[Rule], value: object) -> Any:
+    """What the first of some rules makes of a value, by the method `how`; raises `Unfit` if none takes it."""
     remedy = got = ""
-    for attempt in attempts:
+    for rule in rules:
         try:
-            return attempt(value)
+            return getattr(rule, how)(value)
         except Unfit as unfit:
             remedy, got = remedy or unfit.remedy, got or unfit.got
     raise Unfit(remedy, got)

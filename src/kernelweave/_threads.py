@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import lru_cache
+from operator import attrgetter
 
 import threadpoolctl
 
@@ -98,7 +99,7 @@ def one_blas_thread_each() -> Iterator[None]:
 
 
 def _now() -> int:
-    return max((library.num_threads for library in _controller().lib_controllers), default=1)
+    return max(map(attrgetter("num_threads"), _controller().lib_controllers), default=1)
 
 
 @lru_cache(maxsize=1)

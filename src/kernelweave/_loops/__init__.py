@@ -12,7 +12,7 @@ import warnings
 from types import SimpleNamespace
 from typing import Any
 
-from kernelweave._loops import blocks, logistic, packed, smo
+from kernelweave._loops import blocks, box, logistic, packed, smo
 from kernelweave._loops.packed import packed_length, packed_rows, pivoted_columns, unpack
 
 __all__ = ["HAS_EXTENSION", "core", "numpy_core", "packed_length", "packed_rows", "pivoted_columns", "unpack"]
@@ -39,6 +39,9 @@ numpy_core = SimpleNamespace(
     add_rows=packed.add_rows,
     long_product=packed.long_product,
     box_smo=smo.box_smo,
+    box_values=box.box_values,
+    box_intercept=box.box_intercept,
+    box_rounding=box.box_rounding,
     logistic_intercept=logistic.logistic_intercept,
     logistic_expansion=logistic.logistic_expansion,
     compensated_sum=logistic.compensated_sum,

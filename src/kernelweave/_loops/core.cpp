@@ -174,6 +174,7 @@ KW_CLONES void mirror_tiles(double* P, size_t n, size_t part) {
 
 #include "sizes.hpp"
 #include "smo.hpp"
+#include "box.hpp"
 #include "layers.hpp"
 #include "stack.hpp"
 #include "columns.hpp"
@@ -670,6 +671,47 @@ nb::tuple box_smo(In2 K, In1 ridge, In1 lo, In1 hi, double kink, Out1 b, Out1 g,
     return nb::make_tuple(report.steps, report.violation, report.curvature);
 }
 
+box::Machine box_machine(In1 linear, In1 ridge, In1 lo, In1 hi, double kink) {
+    const size_t n = linear.shape(0);
+    expect("ridge", ridge, {n});
+    expect("lo", lo, {n});
+    expect("hi", hi, {n});
+    return {linear.data(), ridge.data(), lo.data(), hi.data(), kink, n};
+}
+
+double box_intercept(In1 linear, In1 ridge, In1 lo, In1 hi, double kink, In1 product) {
+    const box::Machine machine = box_machine(linear, ridge, lo, hi, kink);
+    expect("product", product, {machine.n});
+    nb::gil_scoped_release free;
+    return box::intercept(machine, product.data());
+}
+
+// see box.hpp; returns (objective, gap, intercept), at the intercept t or the best one
+nb::tuple box_values(In1 linear, In1 ridge, In1 lo, In1 hi, double kink, In1 b, In1 product, double t, bool find) {
+    const box::Machine machine = box_machine(linear, ridge, lo, hi, kink);
+    expect("b", b, {machine.n});
+    expect("product", product, {machine.n});
+    box::Values found;
+    double form[4] = {};
+    {
+        nb::gil_scoped_release free;
+        if (find) t = box::intercept(machine, product.data());
+        found = box::values(machine, b.data(), product.data(), t);
+        for (size_t i = 0; i < machine.n; ++i) form[i & 3] += b.data()[i] * product.data()[i];
+    }
+    return nb::make_tuple(0.5 * ((form[0] + form[1]) + (form[2] + form[3])) + found.loss, found.gap, t);
+}
+
+double box_rounding(In1 linear, In1 ridge, In1 lo, In1 hi, double kink, In1 b, In1 product, double t, In1 error,
+                    double sums, bool fit_intercept) {
+    const box::Machine machine = box_machine(linear, ridge, lo, hi, kink);
+    expect("b", b, {machine.n});
+    expect("product", product, {machine.n});
+    expect("error", error, {machine.n});
+    nb::gil_scoped_release free;
+    return box::rounding(machine, b.data(), product.data(), t, error.data(), sums, fit_intercept);
+}
+
 // out (k,) = sum_ij H_ij K_m,ij of the packed kernels m in idx, from the upper triangle of the symmetric H
 void inner(In2 packed, Index idx, In2 H, Out1 out, int64_t threads) {
     const size_t n = H.shape(0), L = triangle(n), k = idx.shape(0);
@@ -968,6 +1010,9 @@ NB_MODULE(_core, module) {
     module.def("add_rows", &add_rows);
     module.def("long_product", &long_product);
     module.def("box_smo", &box_smo);
+    module.def("box_values", &box_values);
+    module.def("box_intercept", &box_intercept);
+    module.def("box_rounding", &box_rounding);
     module.def("logistic_intercept", &logistic_intercept);
     module.def("logistic_expansion", &logistic_expansion);
     module.def("compensated_sum", &compensated_sum);

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -153,9 +152,9 @@ class Candidates:
     ) -> Chosen:
         """Score the candidates, choose, and solve on all rows."""
         if self.scores is None:
-            # a single step is no path to draw
-            plain = partial(_as_text, report)
-            return Chosen(*walk_down(task, problems, learner, self.alphas, plain, steps=True))
+            # a single step is no path to draw, but text
+            told = task, problems, learner, self.alphas, lambda step: report(str(step))
+            return Chosen(*walk_down(*told, steps=True))
         if self.n_folds < 2 and not self.path:
             # one distinct row: no validation, so use the strongest regularisation of the path
             if learner.relax_grid(self.alphas) is not None:
@@ -320,10 +319,6 @@ def walk_down(
         say_interrupted("the weights are the best ones so far" if last + 1 == len(alphas) else chosen)
     found = [SolvedProblem(problem, path.at(last)) for problem, path in zip(problems, paths, strict=True)]
     return float(alphas[last]), found
-
-
-def _as_text(report: Report, step: str) -> bool:
-    return report(str(step))
 
 
 def _going_on(report: Report) -> Report:

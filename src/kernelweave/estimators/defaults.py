@@ -58,11 +58,6 @@ def default_learner(
     return name, dict(params)
 
 
-def default_normalizer(plain: bool) -> str:
-    """The normaliser where none was named; `plain` says whether kernels were left to the recipe."""
-    return recipe.NORMALIZER if plain else "mean-diagonal"
-
-
 def left_out(problem: NormalizedProblem, names: Sequence[str]) -> dict[str, list[str]]:
     """Names of kernels that were left out, by the reason."""
     found = {reason: problem.uninformative[kind] for kind, reason in REASONS.items()}

@@ -9,13 +9,13 @@ from typing import Annotated, Any, Self
 
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
-from kernelweave import learners
+from kernelweave import learners, recipe
 from kernelweave._checks import InputError
 from kernelweave._errors import meant
 from kernelweave._parameters import Flag, Function, Number, OneOf, ReadableSignature, Text, Whole
 from kernelweave._types import ColumnsLike, KernelsLike
 from kernelweave.banks import DefaultViews
-from kernelweave.estimators.defaults import default_learner, default_normalizer
+from kernelweave.estimators.defaults import default_learner
 from kernelweave.estimators.missing import CELLS, MISSING_VIEWS
 from kernelweave.estimators.routes import APPROXIMATION
 from kernelweave.fitting.stacks import KernelBank
@@ -263,7 +263,7 @@ class Parameters(BaseEstimator):
         """The normaliser that was asked for; "auto" is that of the recipe, or "mean-diagonal" for other kernels."""
         if not (isinstance(self.normalize, str) and self.normalize == "auto"):
             return self.normalize
-        return default_normalizer(self._is_plain)
+        return recipe.NORMALIZER if self._is_plain else "mean-diagonal"
 
     def _learner_for(self, asked: Collection[str]) -> dict[str, Any]:
         """Parameters with which those of the learner can be set, and no other changes its meaning."""

@@ -984,7 +984,8 @@ class _HeldKernels:
         self.problem = KernelProblem(gram, machine, scale, ball)
         self.weights = ball.start(gram.n_kernels) if weights is None else weights
         if weights is None and not machine.one_class:
-            self.weights = solve_problem(self.problem, "dual-newton", tol=WEIGHTS_TOL).weights
+            found = solve_problem(self.problem, "dual-newton", tol=WEIGHTS_TOL, certified=False)
+            self.weights = found.weights
         self._matrix: Array | None = None
 
     def walk(self, train: Rows, test: Rows, costs: Array, *, keep: bool, eps: float) -> Array:
@@ -995,17 +996,18 @@ class _HeldKernels:
         if (y == y[0]).all():
             return np.full((len(costs), len(test)), y[0])
         weight = None if self.sample_weight is None else self.sample_weight[train]
-        inner, cross = K[train][:, train], K[test][:, train]
+        # the matrix is symmetric, and its transpose the one that compiled loops take without a copy
+        inner, cross = K[train][:, train].T, K[test][:, train]
         values, loss = np.empty((len(costs), len(test))), self.machine.loss
         b, g, before = np.zeros(len(y)), -y, np.zeros(len(y))
+        unit = np.ones(len(y)) if weight is None else weight
         for k, C in enumerate(costs):
-            own = Machine(y, float(C), loss, weight)
-            low, high = loss.bounds(y, own.costs)
+            linear, ridge, low, high, tube = box = loss.box(y, C * unit)
             # the gradient stays that of the coefficients before, but for the ridge
-            g += (own.ridge - before) * b
-            before = own.ridge
-            core.box_smo(inner, before, low, high, loss.tube, b, g, eps, MOST_STEPS * len(y), True)
-            values[k] = cross @ b + loss.intercept(y, own.costs, g + y - before * b)
+            g += (ridge - before) * b
+            before = ridge
+            core.box_smo(inner, ridge, low, high, tube, b, g, eps, MOST_STEPS * len(y), True)
+            values[k] = cross @ b + core.box_intercept(*box, g - linear - ridge * b)
             bound = ((b >= high) & (b > 0.0)) | ((b <= low) & (b < 0.0))
             if not before.any() and not bound.any():
                 # no coefficient is at its bound: a larger C changes nothing

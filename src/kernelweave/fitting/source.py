@@ -302,7 +302,7 @@ class TableSource(Source[Table]):
 
     def accepted(self, queries: Table) -> Table:
         """New rows, unchanged; raises for missing cells without a treatment."""
-        if not self.takes_missing and (counts := count_missing(queries)):
+        if (counts := count_missing(queries)) and not self.takes_missing:
             refuse_missing(counts, queries.n_rows)
         return queries
 
@@ -707,7 +707,7 @@ class TableSource(Source[Table]):
         table = self.encode(queries)
         for start in range(0, table.n_rows, n_rows):
             where = slice(start, min(start + n_rows, table.n_rows))
-            part = table.rows(where)
+            part = table if n_rows >= table.n_rows else table.rows(where)
             for m in map(int, kernels):
                 phi = self.kernels[m].features(part)
                 assert phi is not None  # as when it was fitted
@@ -717,8 +717,8 @@ class TableSource(Source[Table]):
         """Encoded queries, as many at a time as calls of kernels, or loops, take."""
         table = self.encode(queries)
         # of kernels that are called, few calls cost least; others stay in the cache
-        step, few = [max(1, int(size / (8.0 * self.n_samples))) for size in (CHUNK_BYTES, PIECE_BYTES)]
-        step = step if called else min(step, max(few, FEW_QUERIES))
+        step, few = int(CHUNK_BYTES / (8.0 * self.n_samples)), int(PIECE_BYTES / (8.0 * self.n_samples))
+        step = max(1, step if called else min(step, max(few, FEW_QUERIES)))
         for start in range(0, table.n_rows, step):
             where = slice(start, min(start + step, table.n_rows))
             yield where, table if step >= table.n_rows else table.rows(np.arange(where.start, where.stop))
@@ -767,6 +767,7 @@ class _Compared:
     def __init__(self, source: TableSource, group: Rows, coefs: Callable[[int], Array] | None = None) -> None:
         self.source, self.group = source, group.tolist()
         self.bases = [source.kernels[m].base for m in self.group]
+        self.decays = [base.decay for base in self.bases]
         self.statistic, self.table = self.bases[0].statistic, source.table
         self.coefs = [] if coefs is None else [np.ascontiguousarray(coefs(m).T) for m in self.group]
         if self.coefs and not (used := np.any([C.any(axis=0) for C in self.coefs], axis=0)).all():
@@ -791,13 +792,12 @@ class _Compared:
 
     def products(self, part: Table, prepared: dict[Any, Array]) -> Iterator[tuple[int, Array]]:
         """Yield (m, their products with the coefficients)."""
-        decays = [base.decay for base in self.bases]
-        if self.statistic is None or None in decays:
+        if self.statistic is None or None in self.decays:
             for (m, K), C in zip(self.values(part, prepared), self.coefs, strict=True):
                 yield m, K @ C.T
             return
         S = self.others.values(self._rows(part, prepared))
-        for m, gamma, C in zip(self.group, decays, self.coefs, strict=True):
+        for m, gamma, C in zip(self.group, self.decays, self.coefs, strict=True):
             out = np.empty((len(S), len(C)))
             core.decay_product(S, gamma, C, out, threads_for(min(S.shape)))
             yield m, out

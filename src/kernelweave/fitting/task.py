@@ -41,7 +41,7 @@ def named_values(parameter: str, alphas: Array) -> Array:
 def named(learner: Learner, alpha: float) -> str:
     """The regularisation parameter of a step, as text."""
     parameter = learner.regularization_parameter
-    return f"{parameter} {named_values(parameter, np.array([alpha]))[0]:.3g}"
+    return f"{parameter} {1.0 / alpha if parameter == 'C' else alpha:.3g}"
 
 
 class PathStep(str):
@@ -71,7 +71,7 @@ class PathStep(str):
         which = f"{label}, problem {problem + 1} of {n_problems}" if n_problems > 1 else label
         step = cls(f"{which}: {named(learner, result.alpha)}")
         step.label, step.problem, step.alpha = label, problem, float(result.alpha)
-        step.weights, step.rel_gap = result.weights, float(result.rel_gap)
+        step.weights, step.rel_gap = result.weights, float(result.certificate.rel_gap)
         return step
 
 

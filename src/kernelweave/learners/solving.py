@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
@@ -63,18 +64,22 @@ class MarginSolution(Solution):
         """The traces of all outputs."""
         return tuple(one.trace for one in self.outputs)
 
+    @cached_property
+    def _deep(self) -> list[DeepSolution]:
+        """Outputs with layers."""
+        return [one for one in self.outputs if isinstance(one, DeepSolution)]
+
     @property
     def radius2(self) -> Array | None:
         """Squared radii of the learnt kernels, if all have one."""
         found = [getattr(one, "radius2", None) for one in self.outputs]
-        return None if any(value is None for value in found) else np.array(found, dtype=np.float64)
+        return None if None in found else np.array(found, dtype=np.float64)
 
     @cached_property
     def stationarity(self) -> Array | None:
         """Distance of the weights of each output from a stationary point, if the criterion is not convex."""
-        deep = any(isinstance(one, DeepSolution) for one in self.outputs)
-        found = [one.stationarity for one in self.outputs]
-        if not deep and any(value is None for value in found):
+        found, deep = [one.stationarity for one in self.outputs], bool(self._deep)
+        if not deep and None in found:
             return None
         # an output with a single class has no machine
         values = np.array([0.0 if value is None else value for value in found], dtype=np.float64)
@@ -83,15 +88,14 @@ class MarginSolution(Solution):
     @property
     def upper_layers(self) -> tuple[TrainedLayers | None, ...]:
         """Layers above the sum of kernels, for every output; empty if there are none."""
-        deep = [one for one in self.outputs if isinstance(one, DeepSolution)]
-        if not deep or deep[0].upper is None:
+        if not self._deep or self._deep[0].upper is None:
             return ()
         return tuple(one.upper if isinstance(one, DeepSolution) else None for one in self.outputs)
 
     @cached_property
     def layer_weights(self) -> Array | None:
         """Weights of all layers, ([n_outputs,] n_layers, n_kernels), NaN for missing kernels; None without layers."""
-        deep = next((one.layer_weights for one in self.outputs if isinstance(one, DeepSolution)), ())
+        deep = self._deep[0].layer_weights if self._deep else ()
         if not deep:
             return None
         width = max(len(w) for w in deep)
@@ -106,20 +110,25 @@ class MarginSolution(Solution):
     @classmethod
     def joined(cls, found: list[Solution], alpha: float) -> MarginSolution:
         """The solutions of all outputs as one."""
-        first, certificates = found[0], [one.certificate for one in found]
-        n_features = max([len(one.feature_coef) for one in found])
-        coefs = [one.feature_coef if one.feature_coef.size else np.zeros(n_features) for one in found]
+        names = "weights", "dual_coef", "intercept", "certificate", "n_iter", "n_machines", "feature_coef"
+        weights, coefs, intercepts, certificates, n_iter, n_machines, features = zip(
+            *map(attrgetter(*names), found), strict=True
+        )
+        n_features = max(map(len, features))
         return cls(
-            weights=first.weights if len(found) == 1 else np.array([one.weights for one in found]),
-            dual_coef=np.column_stack([one.dual_coef for one in found]),
-            intercept=np.array([one.intercept for one in found]),
+            weights=weights[0] if len(found) == 1 else np.array(weights),
+            dual_coef=np.column_stack(coefs),
+            intercept=np.array(intercepts),
             certificate=Certificate.total(certificates),
-            n_iter=max([one.n_iter for one in found]),
-            trace=first.trace,
+            n_iter=max(n_iter),
+            trace=found[0].trace,
             alpha=alpha,
-            n_machines=sum([one.n_machines for one in found]),
+            n_machines=sum(n_machines),
             outputs=tuple(found),
-            feature_coef=np.column_stack(coefs) if n_features else np.empty(0),
+            # an output without a machine has no coefficients
+            feature_coef=np.column_stack([own if own.size else np.zeros(n_features) for own in features])
+            if n_features
+            else np.empty(0),
         )
 
 
@@ -134,12 +143,15 @@ class Output:
     training : TrainingSet
     start : Start
         The solution of a similar problem, if there is one.
+    scored : bool
+        Whether the solution is only scored, and needs no certificate.
     """
 
     problem: KernelProblem
     tol: float
     training: TrainingSet
     start: Start
+    scored: bool = False
 
     @property
     def gram(self) -> Gram:
@@ -161,10 +173,10 @@ class Output:
     @property
     def features(self) -> FeatureGram | None:
         """The features, if there are some and machines on them are cheaper; None otherwise."""
-        gram, machine = self.gram, self.machine
-        if not isinstance(gram, FeatureGram) or machine.one_class:
+        gram = self.problem.gram
+        if not isinstance(gram, FeatureGram) or self.machine.one_class:
             return None
-        return gram if pays(gram.n_samples, int(gram.ranks.sum()), machine.loss) else None
+        return gram if pays(gram.n_samples, int(gram.ranks.sum()), self.machine.loss) else None
 
     def at(self, weights: Array) -> Solution:
         """The machine at given weights; the gap is that of the machine."""
@@ -247,13 +259,19 @@ class CostLearner(Learner):
         """
         problem, start = output.problem, output.start
         weight_set = problem.weight_set
-        features = output.features if self.on_features and knows(weight_set) else None
-        if features is not None and (weight_set.sparse or features.ranks.sum() <= TOGETHER):
+        features = output.features
+        if (
+            features is not None
+            and self.on_features
+            and knows(weight_set)
+            and (weight_set.sparse or features.ranks.sum() <= TOGETHER)
+        ):
             own = problem.machine, problem.scale, weight_set, start
             return solve_on(features, *own, tol=output.tol, max_iter=self.max_iter)
         step = self.solver if self.solver in methods_for(type(weight_set)) else "auto"
         warm = start if start.weights is not None else None
-        return solve_problem(problem, step, tol=output.tol, max_iter=self.max_iter, warm=warm)
+        more: dict[str, Any] = {"tol": output.tol, "max_iter": self.max_iter, "certified": not output.scored}
+        return solve_problem(problem, step, warm=warm, **more)
 
     def joint(self, kernels: Gram | FeatureStack, y: Array, weight_set: WeightSet) -> Problem:
         """The machine of this learner on kernels, over a set of weights.
@@ -356,7 +374,9 @@ class CostLearner(Learner):
             # a fold with a single class: all rows are classified correctly without kernels
             None
             if training.classification and (column == column[0]).all()
-            else Output(one._form(training, column), wanted, training, Start(first, keeps=keeps))
+            else Output(
+                one._form(training, column), wanted, training, Start(first, keeps=keeps), tol is not None
+            )
             for column in training.y.T
         ]
 
@@ -373,7 +393,7 @@ class CostLearner(Learner):
                     found.append(check_value(SOLUTION, "learn(output)", learnt, of=type(self).__name__))
                     output.start.remember(found[-1])
                 yield MarginSolution.joined(found, alpha)
-                if any(each.status is Status.INTERRUPTED for each in found):
+                if Status.INTERRUPTED in [each.certificate.status for each in found]:
                     return
 
         return Path.collect(solutions(), len(alphas), callback)

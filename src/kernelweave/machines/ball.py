@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -99,16 +99,14 @@ def solve_meb(
     # copies of a row share its coefficient, which divides their ridge
     ridges = np.divide(ridge, counts, out=np.zeros(n), where=inside)
     diagonal = np.diag(matrix) + ridge
-    problem = BoxProblem(matrix, ridges, -0.5 * diagonal, np.zeros(n), inside.astype(np.float64), total=1.0)
+    problem = _Enclosing(matrix, ridges, -0.5 * diagonal, np.zeros(n), inside.astype(np.float64), total=1.0)
     start = None if start is None else project(problem, check_start(start, n))
     if start is None:
         # the row farthest from the mean would cost n^2, and hardly improves on another row
         start = np.zeros(n)
         start[int(np.argmax(np.where(inside, diagonal, -np.inf)))] = 1.0
 
-    found, product = solve_box(
-        problem, _Enclosing(diagonal, ridges, inside), tol=tol, max_iter=max_iter, start=start
-    )
+    found, product = solve_box(problem, tol=tol, max_iter=max_iter, start=start)
     b = found.dual_coef
     return found.extended(
         Ball,
@@ -120,25 +118,18 @@ def solve_meb(
     )
 
 
-@dataclass(frozen=True)
-class _Enclosing:
-    """Evaluates coefficients of a centre.
+class _Enclosing(BoxProblem):
+    """Its coefficients are those of a centre, and bounds above 0 tell the rows that the ball must contain."""
 
-    Attributes
-    ----------
-    diagonal, ridge : arrays of shape (n_samples,)
-        The diagonal of the kernel with its ridge, and the ridge of each coefficient.
-    inside : array of bool, shape (n_samples,)
-        Rows that the ball must contain.
-    """
+    @cached_property
+    def diagonal(self) -> Array:
+        """The diagonal of the kernel with its ridge."""
+        return -2.0 * self.linear
 
-    diagonal: Array
-    ridge: Array
-    inside: NDArray[np.bool_]
-
-    def scaled(self, factor: float) -> Self:
-        """The ball has no C."""
-        return self
+    @cached_property
+    def inside(self) -> NDArray[np.bool_]:
+        """Rows that the ball must contain."""
+        return self.upper > 0.0
 
     def values(self, b: Array, product: Array) -> Values:
         """The largest distance of a row that the ball must contain, and the gap."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Protocol, Self
+from typing import Annotated, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -45,8 +45,7 @@ INDEFINITE = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Values:
+class Values(NamedTuple):
     """Values of a machine at coefficients.
 
     Attributes
@@ -62,20 +61,11 @@ class Values:
     intercept: float
 
 
-class Objective(Protocol):
-    """Values of coefficients of a box problem: those of a machine, or of a ball."""
-
-    def values(self, b: Array, product: Array) -> Values:
-        """The values at b, with ``product = K b``."""
-
-    def rounding(self, b: Array, product: Array, at: Values, error: Array) -> float:
-        """Bound of the rounding errors of these values, given that of the product."""
-
-    def scaled(self, factor: float) -> Self:
-        """The same with C multiplied by a factor."""
+#: The dual of a machine in numbers: linear term, ridge, lower and upper bounds of the coefficients, and the kink.
+Box: TypeAlias = tuple[Array, Array, Array, Array, float]
 
 
-class WithData(Objective, Protocol):
+class WithData(Protocol):
     """A loss with its data, as its solvers see it: a `kernelweave.machines.machine.Machine`."""
 
     @property
@@ -87,6 +77,10 @@ class WithData(Objective, Protocol):
         """C times the weights of the rows."""
 
     @property
+    def box(self) -> Box:
+        """The dual in numbers, of a loss with a box."""
+
+    @property
     def max_iter(self) -> int | None:
         """Steps of one solution."""
 
@@ -95,7 +89,10 @@ class WithData(Objective, Protocol):
         """Whether there is an intercept."""
 
     def values(self, b: Array, product: Array, intercept: float | None = None) -> Values:
-        """The values at the best intercept, or a given one."""
+        """The values at the best intercept, or a given one, with ``product = K b``."""
+
+    def rounding(self, b: Array, product: Array, at: Values, error: Array) -> float:
+        """Bound of the rounding errors of these values, given that of the product."""
 
     def infeasibility(self, b: Array) -> float:
         """The largest violation of a dual constraint by coefficients."""
@@ -137,14 +134,24 @@ class BoxProblem:
         core.add_rows(self.K, b, g)
         return g
 
+    def values(self, b: Array, product: Array) -> Values:
+        """The values of the machine at b, at the best intercept, with ``product = K b``."""
+        box = self.linear, self.ridge, self.lower, self.upper, self.kink
+        return Values(*core.box_values(*box, b, product, 0.0, True))
+
+    def rounding(self, b: Array, product: Array, at: Values, error: Array) -> float:
+        """Bound of the rounding errors of these values, given that of the product."""
+        box, sums = (self.linear, self.ridge, self.lower, self.upper, self.kink), at.primal + at.gap
+        return float(core.box_rounding(*box, b, product, at.intercept, error, sums, True))
+
     def scaled(self, factor: float) -> Self:
         """The problem with C multiplied by a factor."""
         return replace(self, ridge=self.ridge / factor, lower=self.lower * factor, upper=self.upper * factor)
 
     @cached_property
-    def unit(self) -> float:
-        """The largest entry of ``Q``."""
-        return float(np.abs(self.K.diagonal() + self.ridge).max())
+    def sizes(self) -> tuple[float, float]:
+        """The largest entries of ``Q`` and of the linear term."""
+        return float(np.abs(self.K.diagonal() + self.ridge).max()), float(np.abs(self.linear).max())
 
     def infeasibility(self, b: Array) -> float:
         """Largest violation of a constraint."""
@@ -156,12 +163,11 @@ def kernel_product(K: Array, b: Array, entries: float = 0.0, *, long: bool = Fal
     """``K b``, and a bound of its rounding errors, those of the entries of K as a share of ``sqrt(K_ii K_jj)``."""
     out = np.zeros_like(b)
     (core.long_product if long else core.add_rows)(K, b, out)
-    used = np.flatnonzero(b)
     # abs(K_ij) <= sqrt(K_ii K_jj), also for the terms of a sum of kernels; a product with abs(K) would be sharper
     # only by a small factor
     root = np.sqrt(np.maximum(np.diag(K), 0.0))
-    size = root * float(root[used] @ np.abs(b[used]))
-    own = sum_error(len(used), long=long) * size + (EPS * np.abs(out) if long else 0.0)
+    size = root * float(root @ np.abs(b))
+    own = sum_error(int(np.count_nonzero(b)), long=long) * size + (EPS * np.abs(out) if long else 0.0)
     return out, own + entries * size
 
 
@@ -176,12 +182,13 @@ def derivatives(problem: BoxProblem, b: Array, g: Array) -> tuple[Array, Array]:
 
 def resolution(problem: BoxProblem, b: Array) -> float:
     """Rounding error of a derivative at b."""
-    return 8.0 * EPS * (problem.unit * float(np.abs(b).sum()) + float(np.abs(problem.linear).max()))
+    largest, level = problem.sizes
+    return 8.0 * EPS * (largest * float(np.abs(b).sum()) + level)
 
 
 def project(problem: BoxProblem, start: Array) -> Array | None:
     """Feasible coefficients near `start` with the same zeros; None if all are zero."""
-    b = np.clip(start, problem.lower, problem.upper)
+    b = np.minimum(np.maximum(start, problem.lower), problem.upper)
     if problem.total == 0.0:
         above, below = float(b[b > 0].sum()), -float(b[b < 0].sum())
         if above == 0.0 or below == 0.0:
@@ -213,7 +220,8 @@ def rescale(problem: BoxProblem, b: Array, g: Array) -> tuple[Array, Array]:
     with np.errstate(over="ignore"):
         room = np.where(b > 0, problem.upper, problem.lower)[used] / b[used]
     factor = min(-slope / curvature, float(room.min()))
-    return snap(problem, np.clip(factor * b, problem.lower, problem.upper)), problem.linear + factor * product
+    b = np.minimum(np.maximum(factor * b, problem.lower), problem.upper)
+    return snap(problem, b), problem.linear + factor * product
 
 
 def as_kernel(K: ArrayLike, on_indefinite: str, *, check: bool = True) -> Array:

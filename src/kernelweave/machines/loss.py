@@ -24,12 +24,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError, check_vector
 from kernelweave._docstrings import InheritedTexts
+from kernelweave._loops import core
 from kernelweave._parameters import ReadableSignature
 from kernelweave._threads import blas_threads_for
 from kernelweave._types import Array, Index
 from kernelweave.machines.bordered import Bordered, Coupled, Root, Weighted
-from kernelweave.machines.box import BoxProblem, WithData, kernel_product, project
-from kernelweave.machines.rounding import EPS
+from kernelweave.machines.box import UNBOUNDED, Box, BoxProblem, Values, WithData, kernel_product, project
+from kernelweave.machines.rounding import EPS, imbalance, sum_error
 from kernelweave.machines.smo import solve_box
 from kernelweave.machines.smooth import crossing, limits_of, solve_augmented
 from kernelweave.results import Certificate, MachineSolution, Status, limit_reached
@@ -360,6 +361,65 @@ class Loss(InheritedTexts, ABC):
         with np.errstate(invalid="ignore"):
             return np.where(costs > 0, costs * low, 0.0), np.where(costs > 0, costs * high, 0.0)
 
+    def box(self, y: Array, costs: Array) -> Box:
+        """The dual in numbers, of a loss that follows from these: linear term, ridge, bounds of coefficients, and kink.
+
+        Parameters
+        ----------
+        y, costs : arrays of shape (n_samples,)
+            Targets and costs of the rows (C times the sample weights).
+        """
+        return -y, self.ridge(costs), *self.bounds(y, costs), self.tube
+
+    def values(self, machine: WithData, b: Array, product: Array, intercept: float | None) -> Values:
+        """Primal value and gap of coefficients, at a given intercept or the best one.
+
+        Parameters
+        ----------
+        machine : Machine
+            The loss with its data.
+        b, product : arrays of shape (n_samples,)
+            Coefficients, and ``K b``.
+        intercept : float or None
+            The intercept; None for the best one.
+        """
+        y, costs = machine.y, machine.costs
+        if intercept is None:
+            intercept = self.intercept(y, costs, product)
+        f = product + intercept
+        primal = 0.5 * float(b @ product) + self.total(y, costs, f)
+        return Values(primal, self.gap(y, costs, b, f), intercept)
+
+    def rounding(self, machine: WithData, b: Array, product: Array, at: Values, error: Array) -> float:
+        """Bound of the rounding errors of values.
+
+        Parameters
+        ----------
+        machine : Machine
+            The loss with its data.
+        b, product : arrays of shape (n_samples,)
+            Coefficients, and ``K b``.
+        at : Values
+            The values.
+        error : array of shape (n_samples,)
+            Bound of the rounding errors of the product.
+        """
+        y, costs, f = machine.y, machine.costs, product + at.intercept
+        # sums with a product of zero are exact; a loss with a link bounds what its targets add
+        error = error + EPS * np.where(product != 0.0, np.abs(f), 0.0)
+        if not self.linked:
+            error = error + EPS * np.abs(y - f)
+        low, high = self.gradient_within(y, costs, f, error)
+        # the derivative of the gap by f_i is ``b_i + C_i loss'(f_i)``, that of the dual value half of b_i, and a convex
+        # loss is no steeper between both ends
+        residual = np.maximum(np.abs(b + low), np.abs(b + high))
+        sums = at.primal + at.gap + float(np.abs(b) @ np.abs(product))
+        total = float(error @ (residual + 0.5 * np.abs(b))) + sum_error(len(b)) * sums
+        if machine.fit_intercept:
+            share, side = imbalance(b)
+            total += share * float(side @ np.abs(self.dual_slope(y, costs, b) - f))
+        return total + self.gap_error(y, costs, b, f)
+
     def infeasibility(self, y: Array, costs: Array, b: Array) -> float:
         """The largest violation of a constraint of the dual by coefficients, but for their sum.
 
@@ -633,13 +693,13 @@ class Loss(InheritedTexts, ABC):
             found, n_iter, all_steps = self._iterate(on_used, part, begin, tol)
         b = np.zeros(len(K))
         b[used] = found
-        product, error = kernel_product(K, b, entry_error)
-        at = machine.values(b, product)
-        rounding = machine.rounding(b, product, at, error)
-        if at.gap + rounding > tol * abs(at.primal) and entry_error == 0.0:
-            product, error = kernel_product(K, b, long=True)
+        for long in (False, True):
+            product, error = kernel_product(K, b, entry_error, long=long)
             at = machine.values(b, product)
             rounding = machine.rounding(b, product, at, error)
+            # extended precision is of no use for a sum of kernels in double precision
+            if at.gap + rounding <= tol * abs(at.primal) or entry_error > 0.0:
+                break
         ended = limit_reached() or Status.STALLED
         if all_steps and at.gap > tol * abs(at.primal):
             ended = Status.MAX_ITER
@@ -657,7 +717,10 @@ class Loss(InheritedTexts, ABC):
 
 
 class BoxLoss(Loss):
-    """A loss whose dual is a quadratic program with a box, and a kink at zero for a tube."""
+    """A loss whose dual is a quadratic program with a box, and a kink at zero for a tube.
+
+    It follows from these: gap and intercept need no formulas of their own.
+    """
 
     quadratic: ClassVar[bool] = True
     judged: ClassVar[bool] = True
@@ -669,6 +732,35 @@ class BoxLoss(Loss):
         if not self.ridged:
             return np.zeros(len(costs))
         return np.divide(1.0, costs, out=np.zeros_like(costs), where=costs > 0)
+
+    def intercept(self, y: Array, costs: Array, product: Array) -> float:
+        return float(core.box_intercept(*self.box(y, costs), product))
+
+    def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:
+        return float(core.box_values(*self.box(y, costs), b, f, 0.0, False)[1])
+
+    def values(self, machine: WithData, b: Array, product: Array, intercept: float | None) -> Values:
+        return Values(*core.box_values(*machine.box, b, product, intercept or 0.0, intercept is None))
+
+    def rounding(self, machine: WithData, b: Array, product: Array, at: Values, error: Array) -> float:
+        own = b, product, at.intercept, error, at.primal + at.gap, machine.fit_intercept
+        return float(core.box_rounding(*machine.box, *own))
+
+    def sides(self, y: Array, costs: Array) -> Sides | None:
+        if not self.quadratic:
+            return None
+        _, ridge, low, high, tube = self.box(y, costs)
+        upper = np.stack([high, -low])
+        upper[upper >= UNBOUNDED] = np.inf
+        if self.classifies:
+            # multipliers in proportion to the costs, of the same sum on both classes
+            start = np.where(y > 0, costs / costs[y > 0].sum(), costs / costs[y < 0].sum())
+            return Sides(y[None], np.ones((1, len(y))), upper.max(axis=0), ridge, start[None])
+        sign = np.stack([np.ones(len(y)), -np.ones(len(y))])
+        centred = y - np.average(y, weights=costs)
+        away = costs * centred / max(float(np.abs(centred).max()), np.finfo(float).tiny)
+        # the start has the variable of each row that moves towards its target
+        return Sides(sign, sign * y - tube, upper, ridge, np.maximum(sign * away, 0.0))
 
     def dual_term(self, y: Array, costs: Array, b: Array) -> float:
         own = self.tube * float(np.abs(b).sum()) + 0.5 * float(self.ridge(costs) @ np.square(b))
@@ -733,13 +825,12 @@ class BoxLoss(Loss):
     ) -> MachineSolution:
         if not machine.fit_intercept:
             return super().solve(machine, K, tol, start, entry_error)
-        y, costs = machine.y, machine.costs
-        bounds = self.bounds(y, costs)
-        problem = BoxProblem(K, self.ridge(costs), -y, *bounds, self.tube, entry_error=entry_error)
+        linear, ridge, low, high, tube = machine.box
+        problem = BoxProblem(K, ridge, linear, low, high, tube, entry_error=entry_error)
         begin = None if start is None else project(problem, start)
         if begin is None:
             begin = np.zeros(len(K))
-        return solve_box(problem, machine, tol=tol, max_iter=machine.max_iter, start=begin)[0]
+        return solve_box(problem, tol=tol, max_iter=machine.max_iter, start=begin)[0]
 
 
 def check_labels(y: ArrayLike, costs: Array) -> Array:

@@ -20,7 +20,7 @@ from kernelweave._parameters import InstanceOf, Nonnegative, OneOf, Positive, Sh
 from kernelweave._types import Array, Index
 from kernelweave.machines.bordered import Bordered, Weighted
 from kernelweave.machines.box import UNBOUNDED, WithData, kernel_product
-from kernelweave.machines.loss import LOSSES, BoxLoss, Loss, Sides
+from kernelweave.machines.loss import LOSSES, BoxLoss, Loss
 from kernelweave.machines.reweighted import solve_reweighted
 from kernelweave.machines.rounding import EPS
 from kernelweave.results import Certificate, MachineSolution, Status, relative_gap
@@ -65,24 +65,8 @@ class Hinge(BoxLoss):
     def conjugate(self, y: Array, b: Array) -> Array:
         return np.where((y * b >= 0.0) & (y * b <= 1.0), -y * b, np.inf)
 
-    def intercept(self, y: Array, costs: Array, product: Array) -> float:
-        """Minimiser t of ``sum_i C_i max(0, y_i (rest_i - t))``, the middle when it is not unique."""
-        rest, level = y - product, float(costs[y > 0].sum())
-        if costs.all():
-            return _quantile(rest, costs, level)
-        used = costs > 0
-        return _quantile(rest[used], costs[used], level)
-
-    def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:
-        margin = 1.0 - y * f
-        multipliers = y * b
-        return float((costs - multipliers) @ np.maximum(margin, 0.0) + multipliers @ np.maximum(-margin, 0.0))
-
     def bounds(self, y: Array, costs: Array) -> tuple[Array, Array]:
         return np.minimum(0.0, y * costs), np.maximum(0.0, y * costs)
-
-    def sides(self, y: Array, costs: Array) -> Sides:
-        return Sides(y[None], np.ones((1, len(y))), costs, np.zeros(len(y)), _balanced(y, costs))
 
 
 @dataclass(frozen=True)
@@ -106,35 +90,9 @@ class SquaredHinge(BoxLoss):
     def conjugate(self, y: Array, b: Array) -> Array:
         return np.where(y * b >= 0.0, 0.5 * np.square(b) - y * b, np.inf)
 
-    def intercept(self, y: Array, costs: Array, product: Array) -> float:
-        """Minimiser t of ``sum_i C_i max(0, y_i (rest_i - t))^2``."""
-        rest = y - product
-        order = np.argsort(rest)
-        points, weights, positive = rest[order], costs[order], y[order] > 0
-        # t lies before the first point at which the derivative is nonnegative; there, positive samples from this point
-        # on and negative ones before it have a loss
-        above, below = np.where(positive, weights, 0.0), np.where(positive, 0.0, weights)
-        mass = above.sum() - np.cumsum(above) + np.cumsum(below)
-        moment = above @ points - np.cumsum(above * points) + np.cumsum(below * points)
-        rising = np.flatnonzero(mass * points >= moment)
-        first = int(rising[0]) if len(rising) else len(points)
-        active = np.where(np.arange(len(points)) >= first, above, below)
-        total = float(active.sum())
-        return float(active @ points) / total if total > 0 else float(points[min(first, len(points) - 1)])
-
-    def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:
-        margin = 1.0 - y * f
-        multipliers = y * b
-        rest = np.maximum(margin, 0.0) - self.ridge(costs) * multipliers
-        return float(0.5 * costs @ np.square(rest) + multipliers @ np.maximum(-margin, 0.0))
-
     def bounds(self, y: Array, costs: Array) -> tuple[Array, Array]:
         most = np.where(costs > 0, UNBOUNDED, 0.0)
         return np.minimum(0.0, y * most), np.maximum(0.0, y * most)
-
-    def sides(self, y: Array, costs: Array) -> Sides:
-        unbounded = np.full(len(y), np.inf)
-        return Sides(y[None], np.ones((1, len(y))), unbounded, 1.0 / costs, _balanced(y, costs))
 
 
 @dataclass(frozen=True)
@@ -169,24 +127,8 @@ class EpsilonInsensitive(BoxLoss):
     def conjugate(self, y: Array, b: Array) -> Array:
         return np.where(np.abs(b) <= 1.0, self.epsilon * np.abs(b) - y * b, np.inf)
 
-    def intercept(self, y: Array, costs: Array, product: Array) -> float:
-        rest = y - product
-        return _quantile(
-            np.concatenate([rest - self.epsilon, rest + self.epsilon]), np.tile(costs, 2), float(costs.sum())
-        )
-
-    def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:
-        rest = y - f
-        loss = np.maximum(np.abs(rest) - self.epsilon, 0.0)
-        size = np.abs(b)
-        # the second bracket is nonnegative but for rounding
-        return float((costs - size) @ loss + size @ np.maximum(loss + self.epsilon - np.sign(b) * rest, 0.0))
-
     def bounds(self, y: Array, costs: Array) -> tuple[Array, Array]:
         return -costs, costs
-
-    def sides(self, y: Array, costs: Array) -> Sides:
-        return _both(y, costs, np.stack([costs, costs]), np.zeros(len(y)), self.epsilon)
 
 
 @dataclass(frozen=True)
@@ -213,14 +155,8 @@ class Squared(BoxLoss):
     def conjugate(self, y: Array, b: Array) -> Array:
         return 0.5 * np.square(b) - y * b
 
-    def intercept(self, y: Array, costs: Array, product: Array) -> float:
-        return float(costs @ (y - product)) / float(costs.sum())
-
-    def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:
-        return 0.5 * float(costs @ np.square(y - f - self.ridge(costs) * b))
-
     def bounds(self, y: Array, costs: Array) -> tuple[Array, Array]:
-        most = np.where(costs > 0, np.inf, 0.0)
+        most = np.where(costs > 0, UNBOUNDED, 0.0)
         return -most, most
 
     def solve(
@@ -285,43 +221,8 @@ class Huber(BoxLoss):
     def conjugate(self, y: Array, b: Array) -> Array:
         return np.where(np.abs(b) <= self.delta, 0.5 * np.square(b) - y * b, np.inf)
 
-    def intercept(self, y: Array, costs: Array, product: Array) -> float:
-        """Where the sum of ``C_i clip(rest_i - t, -delta, delta)``, which falls with t in linear pieces, is zero."""
-        rest, delta = y - product, self.delta
-        points = np.concatenate([rest - delta, rest + delta])
-        order = points.argsort()
-        points, inside = points[order], np.concatenate([costs, -costs])[order].cumsum()[:-1]
-        most = delta * float(costs.sum())
-        level = most - np.r_[0.0, (inside * np.diff(points)).cumsum()]
-        # sums that differ by rounding are equal: the function is flat between such points
-        slack = 1e-13 * most
-        ends = []
-        for place in (int((level > slack).sum()), int((level >= -slack).sum())):
-            k = min(max(place, 1), len(level) - 1)
-            fall = level[k - 1] - level[k]
-            share = min(max(level[k - 1] / fall, 0.0), 1.0) if fall > 0.0 else 0.5
-            ends.append(float(points[k - 1] + share * (points[k] - points[k - 1])))
-        t = 0.5 * (ends[0] + ends[1])
-        # the sums lose digits where delta is large: one step of Newton
-        active = float(costs[np.abs(rest - t) < delta].sum())
-        return (
-            t + float(costs @ np.clip(rest - t, -delta, delta)) / active
-            if active > 1e-13 * float(costs.sum())
-            else t
-        )
-
-    def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:
-        rest = y - f
-        near = np.clip(rest, -self.delta, self.delta)
-        away = near - self.ridge(costs) * b
-        # the second product is nonnegative but for rounding
-        return float(costs @ (0.5 * np.square(away) + np.maximum(away * (rest - near), 0.0)))
-
     def bounds(self, y: Array, costs: Array) -> tuple[Array, Array]:
         return -self.delta * costs, self.delta * costs
-
-    def sides(self, y: Array, costs: Array) -> Sides:
-        return _both(y, costs, np.stack([self.delta * costs] * 2), 1.0 / costs)
 
 
 @dataclass(frozen=True)
@@ -358,20 +259,8 @@ class Quantile(BoxLoss):
     def conjugate(self, y: Array, b: Array) -> Array:
         return np.where((b <= self.q) & (b >= self.q - 1.0), -y * b, np.inf)
 
-    def intercept(self, y: Array, costs: Array, product: Array) -> float:
-        used = costs > 0
-        return _quantile((y - product)[used], costs[used], self.q * float(costs.sum()))
-
-    def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:
-        rest, (low, high) = y - f, self.bounds(y, costs)
-        return float((high - b) @ np.maximum(rest, 0.0) + (b - low) @ np.maximum(-rest, 0.0))
-
     def bounds(self, y: Array, costs: Array) -> tuple[Array, Array]:
         return (self.q - 1.0) * costs, self.q * costs
-
-    def sides(self, y: Array, costs: Array) -> Sides:
-        low, high = self.bounds(y, costs)
-        return _both(y, costs, np.stack([high, -low]), np.zeros(len(y)))
 
 
 @dataclass(frozen=True)
@@ -617,30 +506,3 @@ def _size_beyond(a: Array, d: Array, log_p: Array) -> Array:
     """Sizes of the terms in `beyond_linear`."""
     size = np.abs(d)
     return np.where(size > 0.5 * a, size + a * np.abs(log_p) + np.abs(xlogy(a, a)), size)
-
-
-def _both(y: Array, costs: Array, upper: Array, ridge: Array, tube: float = 0.0) -> Sides:
-    """Two variables for each row, upwards and downwards, of which the start has the one towards its target."""
-    ones = np.ones(len(y))
-    sign = np.stack([ones, -ones])
-    centred = y - np.average(y, weights=costs)
-    away = costs * centred / max(float(np.abs(centred).max()), np.finfo(float).tiny)
-    start = np.stack([np.maximum(away, 0.0), np.maximum(-away, 0.0)])
-    return Sides(sign, sign * y - tube, upper, ridge, start)
-
-
-def _balanced(y: Array, costs: Array) -> Array:
-    """Multipliers in proportion to the costs, of the same sum on both classes."""
-    return np.where(y > 0, costs / costs[y > 0].sum(), costs / costs[y < 0].sum())[None]
-
-
-def _quantile(points: Array, weights: Array, level: float) -> float:
-    """Where the sum of the weights of smaller points passes `level`; the middle when that is an interval."""
-    order = points.argsort()
-    total = weights[order].cumsum()
-    # sums that differ by rounding are equal: the function is flat between such points
-    slack = 1e-13 * total[-1]
-    first = int(total.searchsorted(level - slack))
-    last = int(total.searchsorted(level + slack, side="right"))
-    end = len(order) - 1
-    return 0.5 * float(points[order[min(first, end)]] + points[order[min(last, end)]])

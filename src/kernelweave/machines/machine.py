@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 from kernelweave._checks import InputError, check_row_weights, of_given_rows
 from kernelweave._loops import core
 from kernelweave._types import Array
-from kernelweave.machines.box import Values, kernel_product
+from kernelweave.machines.box import Box, Values, kernel_product
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.losses import Hinge
-from kernelweave.machines.rounding import EPS, imbalance, of_machine
 from kernelweave.results import Certificate, MachineSolution, Solution, Statement, Status
 
 #: Tolerance of the box and of the sum of coefficients, as a share of the sum of their sizes.
@@ -37,7 +36,7 @@ class Machine:
     Attributes
     ----------
     y : array of shape (n_samples,)
-        Labels -1 and 1, or targets.
+        Labels -1 and 1, or targets, as the loss takes them.
     C : float
         Weight of the loss.
     loss : Loss
@@ -59,20 +58,15 @@ class Machine:
         """C times the sample weights."""
         return self.C * check_row_weights(self.sample_weight, len(self.y))
 
-    def scaled(self, factor: float) -> Machine:
-        """The machine with C multiplied by a factor."""
-        return replace(self, C=factor * self.C)
-
     def restricted(self, rows: NDArray[np.int64]) -> Machine:
         """The machine of some rows."""
         weights = None if self.sample_weight is None else self.sample_weight[rows]
         return replace(self, y=self.y[rows], sample_weight=weights)
 
     @cached_property
-    def _ready(self) -> Machine:
-        """The machine with its targets checked, once."""
-        y = self.loss.check(self.y, self.costs)
-        return self if y is self.y else replace(self, y=y)
+    def box(self) -> Box:
+        """The dual in numbers, of a loss with a box."""
+        return self.loss.box(self.y, self.costs)
 
     @property
     def ridge(self) -> Array:
@@ -113,37 +107,17 @@ class Machine:
         entry_error : float, default=0.0
             Rounding errors of the entries of K, as a share of ``sqrt(K_ii K_jj)``.
         """
-        return self.loss.solve(self._ready, K, tol, warm_start, entry_error)
+        return self.loss.solve(self, K, tol, warm_start, entry_error)
 
     def values(self, b: Array, product: Array, intercept: float | None = None) -> Values:
         """Primal value and gap of coefficients with ``product = K b``, at the best intercept or a given one."""
-        loss, y, costs = self.loss, self.y, self.costs
-        if intercept is None:
-            intercept = loss.intercept(y, costs, product) if self.fit_intercept else 0.0
-        f = product + intercept
-        primal = 0.5 * float(b @ product) + loss.total(y, costs, f)
-        return Values(primal, loss.gap(y, costs, b, f), intercept)
+        if intercept is None and not self.fit_intercept:
+            intercept = 0.0
+        return self.loss.values(self, b, product, intercept)
 
     def rounding(self, b: Array, product: Array, at: Values, error: Array) -> float:
         """Bound of the rounding errors of these values, given that of the product."""
-        loss, y, costs = self.loss, self.y, self.costs
-        f = product + at.intercept
-        # sums with a product of zero are exact; a loss with a link bounds what its targets add
-        error = error + EPS * np.where(product != 0.0, np.abs(f), 0.0)
-        if not loss.linked:
-            error = error + EPS * np.abs(y - f)
-        low, high = loss.gradient_within(y, costs, f, error)
-        return loss.gap_error(y, costs, b, f) + of_machine(
-            b,
-            f,
-            error,
-            low=low,
-            high=high,
-            dual_slope=loss.dual_slope(y, costs, b) if self.fit_intercept else f,
-            loss=at.primal,
-            gap=at.gap,
-            form=float(np.abs(b) @ np.abs(product)),
-        )
+        return self.loss.rounding(self, b, product, at, error)
 
     def dual_term(self, b: Array) -> float:
         """The dual objective without the kernel's part."""
@@ -174,10 +148,6 @@ class Machine:
     def feasible(self, b: Array, tolerance: float) -> bool:
         """Whether coefficients are dual feasible up to a share of the sum of their sizes."""
         return self.infeasibility(b) <= tolerance * float(np.abs(b).sum())
-
-    def imbalance(self, b: Array) -> tuple[float, Array]:
-        """`kernelweave.machines.rounding.imbalance`; without an intercept nothing has to be subtracted."""
-        return imbalance(b) if self.fit_intercept else (0.0, np.zeros_like(b))
 
     def statement(self, scale: Array, rows: NDArray[np.bool_] | None = None) -> Statement:
         """The machine in numbers, of all given rows."""

@@ -108,10 +108,6 @@ def _free(problem: BoxProblem, b: Array) -> Mask:
     return inside & (b != 0) if problem.kink > 0 else inside
 
 
-def _cost(n_free: int) -> float:
-    return SYSTEM_COST * float(n_free) ** 3
-
-
 def polish(problem: BoxProblem, b: Array, g: Array, work: float) -> Polished:
     """Try the active set method from feasible b with gradient g.
 
@@ -125,7 +121,7 @@ def polish(problem: BoxProblem, b: Array, g: Array, work: float) -> Polished:
     """
     free = _free(problem, b)
     n_free = int(np.count_nonzero(free))
-    if not 2 <= n_free <= MOST_FREE or _cost(n_free) > work:
+    if not 2 <= n_free <= MOST_FREE or SYSTEM_COST * n_free**3 > work:
         return Polished(b, 0)
     found = _active_set(problem, b, g, free, work)
     if found.solved:
@@ -140,11 +136,12 @@ def _active_set(problem: BoxProblem, start: Array, g0: Array, free: Mask, work: 
     spent = 0.0
     n_systems = 0
     # far from the solution whole groups are freed, and systems become too large to be useful
-    while n_systems < MOST_SYSTEMS and (spent := spent + _cost(int(np.count_nonzero(free)))) <= SHARE * work:
-        if used_up():
+    while n_systems < MOST_SYSTEMS and not used_up():
+        where = np.flatnonzero(free)
+        spent += SYSTEM_COST * len(where) ** 3
+        if spent > SHARE * work:
             break
         n_systems += 1
-        where = np.flatnonzero(free)
         d, level = _step(problem, where, g[where] + slope[where], problem.total - float(b.sum()))
         target = b[where] + d
         over, under = target > high[where], target < low[where]
@@ -176,11 +173,11 @@ def _descend(problem: BoxProblem, start: Array, g0: Array, free: Mask, work: flo
     n_systems, spent = 0, 0.0
     solved = False
     while not used_up() and n_systems < MOST_SYSTEMS and np.count_nonzero(free) >= 2:
-        spent += _cost(int(np.count_nonzero(free)))
+        where = np.flatnonzero(free)
+        spent += SYSTEM_COST * len(where) ** 3
         if spent > work:
             break
         n_systems += 1
-        where = np.flatnonzero(free)
         d, level = _step(problem, where, g[where] + slope[where], 0.0)
         room = np.where(d > 0, high[where] - b[where], low[where] - b[where])
         with np.errstate(over="ignore"):  # without a bound

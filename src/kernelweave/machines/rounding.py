@@ -44,37 +44,3 @@ def balanced(b: Array) -> Array:
     """Coefficients with the remaining sum subtracted from the heavier side."""
     share, side = imbalance(b)
     return b if share == 0.0 else b - np.sign(b) * side * share
-
-
-def of_machine(
-    b: Array,
-    f: Array,
-    error: Array,
-    *,
-    low: Array,
-    high: Array,
-    dual_slope: Array,
-    loss: float,
-    gap: float,
-    form: float,
-) -> float:
-    """Bound of the errors of `primal` and `dual` of a machine whose values are off by at most `error`.
-
-    The derivative of the gap by f_i is ``b_i + C_i loss'(f_i)``, which is zero if the coefficient is optimal for
-    the loss, and that of the dual value is half of b_i.
-
-    Parameters
-    ----------
-    b, f, error : arrays of shape (n,)
-    low, high : arrays of shape (n,)
-        ``C_i loss'`` at the ends ``f - error`` and ``f + error``: a convex loss is no steeper in between.
-    dual_slope : array of shape (n,)
-        Derivative of the dual term.
-    loss, gap, form : float
-        The sums that were computed: the loss, the gap, and ``sum_i abs(b_i (Kb)_i)``.
-    """
-    residual = np.maximum(np.abs(b + low), np.abs(b + high))
-    share, side = imbalance(b)
-    total = float(error @ (residual + 0.5 * np.abs(b)))
-    total += sum_error(len(b)) * (loss + gap + form)
-    return total + share * float(side @ np.abs(dual_slope - f))

@@ -22,7 +22,6 @@ from kernelweave._types import Array
 from kernelweave.machines.box import (
     INDEFINITE,
     BoxProblem,
-    Objective,
     Values,
     derivatives,
     kernel_product,
@@ -48,14 +47,13 @@ PATIENCE = 4
 
 
 def solve_box(
-    problem: BoxProblem, objective: Objective, *, tol: float, max_iter: int | None, start: Array
+    problem: BoxProblem, *, tol: float, max_iter: int | None, start: Array
 ) -> tuple[MachineSolution, Array]:
     """Solve until ``gap <= tol * |primal|``.
 
     Parameters
     ----------
     problem : BoxProblem
-    objective : Objective
         Its value and gap decide.
     tol : float
         Relative gap.
@@ -78,12 +76,12 @@ def solve_box(
     """
     limit = 1_000_000 + 100 * len(start) if max_iter is None else max_iter
     with blas_threads_for(len(start)):
-        run = _Run(problem, objective, tol, limit, start)
+        run = _Run(problem, tol, limit, start)
         # a warm start gets more rounds, because the next method discards it
-        first = FIRST_ROUNDS + 3 if start.any() else FIRST_ROUNDS
-        if not run.rounds(first) and problem.total == 0.0 and run.steps < limit:
-            _raise_costs(run)
-        run.rounds()
+        if not run.rounds(FIRST_ROUNDS + 3 if start.any() else FIRST_ROUNDS):
+            if problem.total == 0.0 and run.steps < limit:
+                _raise_costs(run)
+            run.rounds()
         found, product = run.certified(tol)
         at = found.certificate
         left = tol * abs(at.primal) - at.rounding
@@ -98,10 +96,8 @@ def solve_box(
 class _Run:
     """SMO and Newton alternately on one problem, until the gap is small, the steps are used up, or nothing changes."""
 
-    def __init__(
-        self, problem: BoxProblem, objective: Objective, tol: float, limit: int, start: Array
-    ) -> None:
-        self.problem, self.objective, self.tol, self.limit = problem, objective, tol, limit
+    def __init__(self, problem: BoxProblem, tol: float, limit: int, start: Array) -> None:
+        self.problem, self.tol, self.limit = problem, tol, limit
         self.steps = self.systems = self.idle = 0
         self.count = int(np.count_nonzero(start) > 1)  # a given start counts as a round
         self.work = 0.0
@@ -113,14 +109,11 @@ class _Run:
 
     def move_to(self, start: Array) -> None:
         """Continue from other feasible coefficients, or the best multiple of them."""
-        b, g = start.copy(), self.problem.gradient(start)
-        self.b, self.g = rescale(self.problem, b, g) if start.any() else (b, g)
+        problem, b = self.problem, start.copy()
+        g = problem.gradient(b)
+        self.b, self.g = b, g = rescale(problem, b, g) if start.any() else (b, g)
         self.eps = 0.0
-        self.value = self._finish_round(self._values())
-
-    def _values(self) -> Values:
-        problem, b = self.problem, self.b
-        return self.objective.values(b, self.g - problem.linear - problem.ridge * b)
+        self.value = self._finish_round(problem.values(b, g - problem.linear - problem.ridge * b))
 
     def _measured(self) -> tuple[Values, tuple[Array, Array]]:
         """The values of the certificate: the gradient was updated step by step, and is now computed again."""
@@ -128,7 +121,7 @@ class _Run:
         self.b = b = snap(problem, self.b)
         product, error = kernel_product(problem.K, b, problem.entry_error)
         self.g = problem.linear + problem.ridge * b + product
-        return self.objective.values(b, product), (product, error)
+        return problem.values(b, product), (product, error)
 
     def _finish_round(self, here: Values, product: tuple[Array, Array] | None = None) -> float:
         """Store the present point if it has the smallest gap; returns the objective of the box problem."""
@@ -151,7 +144,8 @@ class _Run:
                 self.eps = max(1e-2 * float(down.max() - up.min()), 1e-300)
             self.eps = max(self.eps, resolution(problem, self.b))
             reached = self._smo(min(self.budget, self.limit - self.steps))
-            here, product = self._values(), None
+            b, product = self.b, None
+            here = problem.values(b, self.g - problem.linear - problem.ridge * b)
             if good := here.gap <= self.tol * abs(here.primal):
                 here, product = self._measured()
                 good = here.gap <= self.tol * abs(here.primal)
@@ -209,28 +203,27 @@ class _Run:
 
     def certified(self, tol: float) -> tuple[MachineSolution, Array]:
         """The best coefficients, with a certificate and its rounding errors, and their product with the kernel."""
-        problem, objective, b, at = self.problem, self.objective, self.best_b, self.best
+        problem, b, at = self.problem, self.best_b, self.best
         if self.product is None:
             b = snap(problem, b)
             product, error = kernel_product(problem.K, b, problem.entry_error)
-            at = objective.values(b, product)
+            at = problem.values(b, product)
         else:
             product, error = self.product
         if float(b @ product) < -NEGATIVE * float(problem.K.diagonal() @ np.square(b)):
             raise NotPSDError(INDEFINITE)
-        rounding = objective.rounding(b, product, at, error)
+        rounding = problem.rounding(b, product, at, error)
         allowed = tol * abs(at.primal)
         # extended precision is of no use for a sum of kernels in double precision
         if at.gap + rounding > allowed and rounding > SMALL_SHARE * at.gap and problem.entry_error == 0.0:
             longer, error = kernel_product(problem.K, b, long=True)
-            there = objective.values(b, longer)
-            left = objective.rounding(b, longer, there, error)
+            there = problem.values(b, longer)
+            left = problem.rounding(b, longer, there, error)
             if there.gap + left < at.gap + rounding:
-                product, at, rounding = longer, there, left
-        # the limit of steps does not matter if the gap is small enough
-        ended = limit_reached() or Status.STALLED
-        if self.steps >= self.limit and at.gap > tol * abs(at.primal):
-            ended = Status.MAX_ITER
+                product, at, rounding, allowed = longer, there, left, tol * abs(there.primal)
+        ended = Status.STALLED
+        if at.gap > allowed:
+            ended = Status.MAX_ITER if self.steps >= self.limit else limit_reached() or ended
         certificate = Certificate.of("machine", at.primal, at.gap, rounding, ended, tol=tol)
         found = MachineSolution.of(
             b,
@@ -252,7 +245,7 @@ def _raise_costs(run: _Run) -> None:
     def stage(start: Array | None) -> tuple[Array, bool]:
         scaled = run.problem.scaled(factor)
         begin = np.zeros_like(run.b) if start is None else np.clip(start, scaled.lower, scaled.upper)
-        own = _Run(scaled, run.objective.scaled(factor), STAGE_TOL, run.limit, begin)
+        own = _Run(scaled, STAGE_TOL, run.limit, begin)
         good = own.rounds(STAGE_ROUNDS)
         run.steps += own.steps
         run.systems += own.systems

@@ -159,6 +159,9 @@ class Session(SessionOf["Point"]):
         Required relative gap.
     warm : WarmStart
         Start of the next step.
+    certified : bool
+        Whether the problem certifies every solution. Those that are only scored have the gap that their step found, if
+        that is within the tolerance.
     machine : Machine
         The machine that was solved last.
     """
@@ -166,6 +169,7 @@ class Session(SessionOf["Point"]):
     problem: KernelProblem
     tol: float
     warm: WarmStart
+    certified: bool = True
     n_machines: int = 0
     machine: Machine = field(init=False)
 
@@ -219,18 +223,23 @@ class Session(SessionOf["Point"]):
         self, at: Point, status: Status, loop: Loop[Point], kind: str = "joint", proof: Array | None = None
     ) -> Solution:
         """The solution, with the certificate that the problem gives its numbers, by a proof if there is one."""
+        own, gap = at.machine.certificate, None
+        if not self.certified and status is Status.CONVERGED and loop.best is not None:
+            gap = loop.best.gap
         found = Solution(
             weights=at.weights,
             dual_coef=at.machine.dual_coef,
             intercept=at.machine.intercept,
-            certificate=at.machine.certificate,
+            certificate=own,
             n_iter=loop.n_iter,
             n_machines=self.n_machines,
             trace=loop.arrays(),
             proof=np.empty((0, 0)) if proof is None else proof,
         )
-        own = self.problem.certify(found)
-        certificate = Certificate.of(kind, own.primal, own.own_gap, own.rounding, status, tol=self.tol)
+        if gap is None:
+            own = self.problem.certify(found)
+            gap = own.own_gap
+        certificate = Certificate.of(kind, own.primal, gap, own.rounding, status, tol=self.tol)
         return replace(found, certificate=certificate)
 
 

@@ -21,6 +21,8 @@ from kernelweave.results import Solution, Status, limit_reached, relative_gap
 P = TypeVar("P")
 #: Called after every iteration with (iteration, objective, measure of the remaining error); a true value stops.
 Callback = Callable[[int, float, float], object]
+#: Statuses after which no other step continues.
+ENDED = (Status.CONVERGED, Status.ROUNDING, Status.INTERRUPTED)
 #: Rounds and systems of all machines of one solution, and more of them for each row and kernel.
 WORK, WORK_EACH = 4000.0, 20.0
 
@@ -141,14 +143,6 @@ class Loop(Generic[P]):
 
     def run(self, moves: Moves[P], limits: Limits = NO_LIMITS) -> Status:
         """Run one step, and return its status."""
-        try:
-            return self._run(moves, limits)
-        except KeyboardInterrupt:
-            if not limits.keeps or self.best is None:
-                raise
-            return Status.INTERRUPTED
-
-    def _run(self, moves: Moves[P], limits: Limits) -> Status:
         callback, trace = self.callback, self.trace
         # entries without a name are not stored
         objectives, lefts, actives = [trace.setdefault(name, []) if name else [] for name in limits.names]
@@ -297,15 +291,20 @@ def minimise(
         for step in steps:
             if found is not None:
                 session.begin_at(found)
-            status = loop.run(step.moves(session, loop), step.limits(session))
+            limits = step.limits(session)
+            try:
+                status = loop.run(step.moves(session, loop), limits)
+            except KeyboardInterrupt:
+                if not limits.keeps or loop.best is None:
+                    raise
+                status = Status.INTERRUPTED
             after = step.result(session, loop, status)
             # the result with the smaller gap is kept, with the status of the last step
             if found is not None and after.gap > found.gap:
                 after = loop.told(found, after.status, session.n_machines)
-            found = after
-            arrived = found.status in (Status.CONVERGED, Status.ROUNDING, Status.INTERRUPTED)
-            if arrived or loop.n_iter >= max_iter or used_up():
+            found, status = after, after.certificate.status
+            if status in ENDED or loop.n_iter >= max_iter or used_up():
                 break
     assert found is not None
-    gave_up = found.status is Status.MAX_ITER and loop.n_iter < max_iter
+    gave_up = status is Status.MAX_ITER and loop.n_iter < max_iter
     return found.ended(Status.STALLED) if gave_up else found

@@ -110,35 +110,30 @@ RowFeatures
     single: bool = field(default=True, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        def put(name: str, value: object) -> None:
-            object.__setattr__(self, name, value)
-
         kernels, loss = self.kernels, as_loss(self.loss)
         weights = as_weight_set(
             self.weights, getattr(kernels, "n_kernels", None) or (np.shape(cast("Any", kernels)) or (1,))[-1]
         )
-        put("loss", loss)
-        put("weights", weights)
-        put("C", check_positive(self.C, "C"))
-        if self.fit_intercept is None:
-            put("fit_intercept", loss.fits_intercept)
+        intercept = loss.fits_intercept if self.fit_intercept is None else bool(self.fit_intercept)
+        # it is frozen
+        own = vars(self)
+        own.update(loss=loss, weights=weights, C=check_positive(self.C, "C"), fit_intercept=intercept)
         squares = loss.squares and isinstance(weights, Simplex)
         more: dict[str, Any] = {
             "sample_weight": self.sample_weight,
             "scale": self.scale,
-            "fit_intercept": bool(self.fit_intercept),
+            "fit_intercept": intercept,
         }
         form: RidgeForm | MarginForm
         if isinstance(kernels, BlockStatistics) or (
-            squares and not self.fit_intercept and not isinstance(kernels, ChunkedFeatures)
+            squares and not intercept and not isinstance(kernels, ChunkedFeatures)
         ):
             if not squares:
                 raise InputError(
                     f"`BlockStatistics` are for Squared() on the simplex, got {loss!r} and {weights!r}: other "
                     "losses and sets need the rows. Pass FeatureStack or RowFeatures."
                 )
-            form, single = make_ridge_form(kernels, self.y, **more)
-            put("single", single)
+            form, own["single"] = make_ridge_form(kernels, self.y, **more)
         elif isinstance(kernels, FeatureStack | ChunkedFeatures):
             y = self.y if isinstance(kernels, ChunkedFeatures) else need_targets(self.y)
             form, _ = make_feature_problem(kernels, y, loss=loss, weights=weights, C=self.C, **more)
@@ -146,7 +141,7 @@ RowFeatures
             form = make_kernel_problem(
                 cast(ArrayLike, kernels), need_targets(self.y), self.C, weights, loss=loss, **more
             )
-        put("form", form)
+        own["form"] = form
 
     @property
     def certifies_itself(self) -> bool:
@@ -226,7 +221,7 @@ def make_kernel_problem(
         )
     factors = check_scale(scale, stack.n_kernels)
     given = None if sample_weight is None else as_floats(sample_weight, "sample_weight")
-    machine = Machine(
-        targets, check_positive(C, "C"), as_loss(loss, epsilon), given, fit_intercept=fit_intercept
-    )
+    kind = as_loss(loss, epsilon)
+    machine = Machine(targets, check_positive(C, "C"), kind, given, fit_intercept=fit_intercept)
+    machine = replace(machine, y=kind.check(targets, machine.costs))
     return KernelProblem(stack, machine, factors, as_weight_set(weights, stack.n_kernels))

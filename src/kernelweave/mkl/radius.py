@@ -212,13 +212,14 @@ def solve_radius(
             )
         given = SquaredHinge()
     own = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    machine = Machine(targets, C, given, own)
     first = None if start is None else np.array(start, dtype=np.float64)
     if first is not None and (
         first.shape != (family.n_parameters,) or not (first >= 0).all() or not first.any()
     ):
         raise InputError(f"`start` must hold {family.n_parameters} nonnegative numbers, not all zero.")
     return solve_radius_problem(
-        family, Machine(targets, C, given, own), kind, norm,
+        family, replace(machine, y=given.check(targets, machine.costs)), kind, norm,
         tol=tol, step=solver, max_iter=max_iter or MOST, start=first, callback=callback,
     )  # fmt: skip
 

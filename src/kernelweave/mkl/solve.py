@@ -422,11 +422,12 @@ def solve_problem(
     max_iter: int | None = None,
     warm: WarmStart | None = None,
     callback: Callback | None = None,
+    certified: bool = True,
 ) -> Solution:
-    """`solve_svm_mkl` on a checked problem."""
+    """`solve_svm_mkl` on a checked problem; see `Session.certified`."""
     steps = steps_of(method, problem)
     with blas_threads_for(problem.gram.n_samples):
-        session = Session(problem, tol, WarmStart() if warm is None else replace(warm))
+        session = Session(problem, tol, WarmStart() if warm is None else replace(warm), certified)
         return minimise(
             session, steps, max_iter=max_iter or MOST, callback=callback, limited=max_iter is None
         )

@@ -118,6 +118,9 @@ class TableEncoder:
         given = read_table(X, missing=self.missing)
         self.sparse_, self.declared_ = is_sparse(X), False
         self.names_, self.n_columns_ = given.names, given.n_columns
+        if not given.by_column:
+            self.texts_, self.dates_, self.categories_ = (), (), [[] for _ in range(self.n_columns_)]
+            return self._table(given)
         self.texts_ = tuple(j for j, column in enumerate(given.by_column) if column.objects)
         zones = {j: column.zone for j, column in enumerate(given.by_column) if column.zone is not None}
         days = {j: at_zone(given.by_column[j].values, zone) for j, zone in zones.items()}
@@ -125,7 +128,7 @@ class TableEncoder:
         self.categories_ = [
             column.categories() if column.categorical and not column.objects else []
             for column in given.by_column
-        ] or [[] for _ in range(self.n_columns_)]
+        ]
         return self._table(given)
 
     def declare(self, table: Table, texts: Collection[int]) -> Table:
@@ -237,9 +240,9 @@ class TableEncoder:
         if self.sparse_:
             rows = values if is_sparse(values) else as_csr(values, missing=True)
             return SparseTable.of_checked(rows, names)
-        levels, forms = None, self._forms()
+        levels = forms = None
         if self._is_mixed:
-            dated = {form.place for form in self.dates_}
+            forms, dated = self._forms(), {form.place for form in self.dates_}
             levels = tuple(
                 TEXT if j in self.texts_ or j in self.left_out_ else DATE if j in dated else len(c)
                 for j, c in enumerate(self.categories_)

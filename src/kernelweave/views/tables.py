@@ -353,7 +353,8 @@ class Table(InheritedTexts):
             What kernels read of each column of dates.
         """
         made, own = object.__new__(cls), (0,) * values.shape[1] if levels is None else levels
-        vars(made).update(values=values, names=names, levels=own, cells=_some(cells or ()), dates=dates)
+        kept = _some(cells) if cells else None
+        vars(made).update(values=values, names=names, levels=own, cells=kept, dates=dates)
         return made
 
     @property

@@ -14,6 +14,7 @@ from kernelweave._types import Array, Index
 from kernelweave.gram.base import pieces
 from kernelweave.gram.chunked import Vectors, times, times_transposed
 from kernelweave.machines.loss import Loss
+from kernelweave.machines.rounding import imbalance
 from kernelweave.machines.smooth import Augmented, Smooth, unit_of
 from kernelweave.mkl.features.columns import WorkingColumns
 from kernelweave.mkl.features.norms import norm_of
@@ -267,7 +268,7 @@ class RowMachine:
     def _certify(self, b: Array, found: Sums, tol: float) -> None:
         assert self.at is not None
         problem, loss, w = self.problem, self.problem.machine.loss, self.at.w
-        share, side = problem.machine.imbalance(b)
+        share, side = imbalance(b if problem.machine.fit_intercept else np.zeros_like(b))
         heavier = found.above if float(b.sum()) > 0.0 else found.G - found.above
         b = b - np.sign(b) * side * share
         G = (found.G - share * heavier) * problem.factors

@@ -55,6 +55,7 @@ class DualNewton(MarginStep):
         last = math.inf
         b = session.solve(session.start(), FIRST_TOL, session.warm.dual_coef).machine.dual_coef
         V = problem.products(b)
+        level = objective(problem, b, V)
         while True:
             weights = ball.best(problem.quad_of(b, V))
             values = machine.values(b, weights @ V)
@@ -68,7 +69,7 @@ class DualNewton(MarginStep):
                 at = session.solve(weights, tol, b)
                 b = at.machine.dual_coef
                 V = problem.products(b)
-                q = problem.quad_of(b, V)
+                level, q = objective(problem, b, V), problem.quad_of(b, V)
                 gap = at.machine.own_gap + 0.5 * max(0.0, ball.support(q) - float(weights @ q))
                 arrived = Status.CONVERGED if gap <= problem.allowed_gap(at, tol) else None
                 yield Look(at, at.machine.primal, gap, at.n_active, arrived)
@@ -85,7 +86,7 @@ class DualNewton(MarginStep):
             session.n_machines += 1
             found = machine.solve(H, tol=inner, warm_start=b).dual_coef
             W = problem.products(found)
-            t = step_size(problem, b, found, V, W)
+            t, level = step_size(problem, b, found, V, W, level)
             b, V = (found, W) if t == 1.0 else (b + t * (found - b), V + t * (W - V))
 
 
@@ -108,13 +109,16 @@ def objective(problem: KernelProblem, b: Array, V: Array) -> float:
     return 0.5 * problem.weight_set.support(problem.quad_of(b, V)) - problem.machine.dual_term(b)
 
 
-def step_size(problem: KernelProblem, b: Array, end: Array, V: Array, W: Array) -> float:
-    """Where the objective is lowest on the way from b to `end`; 1 if it is not larger there."""
+def step_size(
+    problem: KernelProblem, b: Array, end: Array, V: Array, W: Array, first: float
+) -> tuple[float, float]:
+    """Where the objective, at first that of b, is lowest on the way to `end`, and its value; 1 if not larger there."""
 
     def value(t: float) -> float:
         return objective(problem, b + t * (end - b), V + t * (W - V))
 
-    first, last = value(0.0), value(1.0)
+    last = objective(problem, end, W)
     if last <= first + EQUAL * abs(first):
-        return 1.0
-    return float(minimize_scalar(value, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-9}).x)
+        return 1.0, last
+    least = minimize_scalar(value, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-9})
+    return float(least.x), float(least.fun)

@@ -63,6 +63,7 @@ class Newton(MarginStep):
         problem = session.problem
         weight_set = problem.weight_set
         assert isinstance(weight_set, ShareSet)
+        n_kernels = problem.n_kernels
         shares, quadratic_forms = _first(session, weight_set)
         working = _working_set(shares, quadratic_forms, weight_set)
         b = session.warm.dual_coef
@@ -100,12 +101,12 @@ class Newton(MarginStep):
             allowed = problem.allowed_gap(at, session.tol)
             checks = outer <= max(0.5 * allowed, min(CHECK_SHARE * known, CHECK_LARGEST * abs(primal)))
             if checks or own + outer <= allowed:
-                if len(working) < problem.n_kernels:
+                if len(working) < n_kernels:
                     quadratic_forms = problem.quad(b)
                     quadratic_forms[working] = q
                     outer = 0.5 * max(0.0, weight_set.support(quadratic_forms) - level)
                 known = outer
-                if outer > 0.5 * allowed and len(working) < problem.n_kernels:
+                if outer > 0.5 * allowed and len(working) < n_kernels:
                     grown = np.union1d(working, _working_set(shares, quadratic_forms, weight_set))
                     if len(grown) > len(working):
                         working = grown

@@ -1,0 +1,141 @@
+// Losses that follow from the box of their coefficients,
+//
+//     loss_i(f) = max_{lo_i <= b <= hi_i}  b (y_i - f) - kink |b| - ridge_i b^2 / 2 ,      linear = -y :
+//
+// values, gap, best intercept and rounding errors. Every row has two sides, coefficients of both signs, with
+// e = y - f - kink for positive ones and e = f - y - kink for negative ones. Beside a ridge a bound may be UNBOUNDED.
+
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+#include "sums.hpp"
+
+namespace box {
+
+constexpr double EPS = 2.220446049250313e-16;
+// larger bounds stand for none
+constexpr double UNBOUNDED = 1e299;
+// sums that differ by this share of their terms are equal
+constexpr double SAME = 1e-13;
+
+struct Machine {
+    const double *linear, *ridge, *lo, *hi;
+    double kink;
+    size_t n;
+};
+
+struct Values {
+    double loss, gap;
+};
+
+// the best coefficient of a side
+inline double best(double e, double most, double ridge) {
+    if (!(e > 0.0)) return 0.0;
+    return ridge > 0.0 ? std::min(e / ridge, most) : most;
+}
+
+// The gap is a sum of nonnegative terms: what a coefficient loses against the best one.
+inline void add_side(double e, double most, double ridge, double a, Values* sum) {
+    const double top = best(e, most, ridge), apart = top - a;
+    const double beyond = most < UNBOUNDED ? std::max(e - ridge * most, 0.0) : 0.0;
+    sum->loss += top * (e - 0.5 * ridge * top);
+    sum->gap += a * std::max(-e, 0.0) + (beyond > 0.0 ? (most - a) * beyond : 0.0) + 0.5 * ridge * apart * apart;
+}
+
+// four sums, so that no chain of roundings is long
+inline Values values(const Machine& m, const double* b, const double* product, double t) {
+    Values sum[4] = {};
+    for (size_t i = 0; i < m.n; ++i) {
+        const double r = -m.linear[i] - (product[i] + t);
+        add_side(r - m.kink, m.hi[i], m.ridge[i], std::max(b[i], 0.0), sum + (i & 3));
+        add_side(-r - m.kink, -m.lo[i], m.ridge[i], std::max(-b[i], 0.0), sum + (i & 3));
+    }
+    return {(sum[0].loss + sum[1].loss) + (sum[2].loss + sum[3].loss),
+            (sum[0].gap + sum[1].gap) + (sum[2].gap + sum[3].gap)};
+}
+
+// A sum of best coefficients, the sum of their sizes, and its derivative.
+struct Level {
+    double sum = 0.0, size = 0.0, slope = 0.0;
+
+    void add(double e, double most, double ridge, double sign, bool tie) {
+        const double a = e == 0.0 && tie && ridge == 0.0 ? most : best(e, most, ridge);
+        sum += sign * a;
+        size += a;
+        if (ridge > 0.0 && e > 0.0 && a < most) slope += 1.0 / ridge;
+    }
+    bool above() const { return sum > SAME * size; }
+    bool below() const { return sum < -SAME * size; }
+};
+
+// The best t, at which the best coefficients for y - product - t sum to zero; the middle where it is not unique.
+inline double intercept(const Machine& m, const double* product) {
+    std::vector<double> rest(m.n), points;
+    for (size_t i = 0; i < m.n; ++i) {
+        rest[i] = -m.linear[i] - product[i];
+        if (m.hi[i] > 0.0) {
+            points.push_back(rest[i] - m.kink);
+            if (m.ridge[i] > 0.0 && m.hi[i] < UNBOUNDED) points.push_back(rest[i] - m.kink - m.ridge[i] * m.hi[i]);
+        }
+        if (m.lo[i] < 0.0) {
+            points.push_back(rest[i] + m.kink);
+            if (m.ridge[i] > 0.0 && m.lo[i] > -UNBOUNDED) points.push_back(rest[i] + m.kink - m.ridge[i] * m.lo[i]);
+        }
+    }
+    if (points.empty()) return 0.0;
+    std::sort(points.begin(), points.end());
+    // the sum falls with t; where it jumps it has two values, on the left and on the right
+    const auto at = [&](double t, bool right) {
+        Level level;
+        for (size_t i = 0; i < m.n; ++i) {
+            level.add((rest[i] - m.kink) - t, m.hi[i], m.ridge[i], 1.0, !right);
+            level.add(t - (rest[i] + m.kink), -m.lo[i], m.ridge[i], -1.0, right);
+        }
+        return level;
+    };
+    const auto root = [&](double from, double to) {
+        const double above = at(from, true).sum, below = at(to, false).sum;
+        return above > below ? from + (to - from) * std::min(std::max(above / (above - below), 0.0), 1.0) : to;
+    };
+    const auto first = std::partition_point(points.begin(), points.end(), [&](double p) { return at(p, true).above(); });
+    const auto after = std::partition_point(points.begin(), points.end(), [&](double p) { return !at(p, false).below(); });
+    double begin = first == points.end() ? points.back() : *first;
+    if (first != points.begin() && first != points.end() && !at(*first, false).above()) begin = root(first[-1], *first);
+    double end = after == points.begin() ? points.front() : after[-1];
+    if (after != points.begin() && after != points.end() && !at(end, true).below()) end = root(end, *after);
+    const double t = 0.5 * (begin + end);
+    // with the digits that the way between two points has not
+    const Level here = at(t, true);
+    return here.slope > 0.0 ? t + here.sum / here.slope : t;
+}
+
+// Bound of the errors of `primal` and of the dual value, given those of the product; see `Loss.rounding` in loss.py.
+inline double rounding(const Machine& m, const double* b, const double* product, double t, const double* error,
+                       double sums, bool fit_intercept) {
+    const double missing = sums::compensated(b, m.n);
+    double total[4] = {}, form[4] = {}, side = 0.0, away = 0.0;
+    for (size_t i = 0; i < m.n; ++i) {
+        const double y = -m.linear[i], f = product[i] + t, r = y - f, size = std::abs(b[i]);
+        // sums with a product of zero are exact
+        const double off = error[i] + EPS * ((product[i] != 0.0 ? std::abs(f) : 0.0) + std::abs(r));
+        double residual = 0.0;
+        for (const double e : {r - off, r + off}) {
+            const double top = best(e - m.kink, m.hi[i], m.ridge[i]) - best(-e - m.kink, -m.lo[i], m.ridge[i]);
+            residual = std::max(residual, std::abs(b[i] - top));
+        }
+        total[i & 3] += off * (residual + 0.5 * size);
+        form[i & 3] += size * std::abs(product[i]);
+        if (missing > 0.0 ? b[i] <= 0.0 : b[i] >= 0.0) continue;
+        side += size;
+        if (fit_intercept) away += size * std::abs(y - std::copysign(m.kink, b[i]) - m.ridge[i] * b[i] - f);
+    }
+    sums += (form[0] + form[1]) + (form[2] + form[3]);
+    const double share = side > 0.0 ? std::abs(missing) / side : 0.0;
+    return (total[0] + total[1]) + (total[2] + total[3]) + EPS * (2.0 + std::sqrt(double(m.n))) * sums + share * away;
+}
+
+}  // namespace box

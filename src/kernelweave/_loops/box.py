@@ -1,0 +1,116 @@
+"""The NumPy twins of the compiled sums over the rows of a box program."""
+
+from __future__ import annotations
+
+import bisect
+import math
+
+import numpy as np
+
+from kernelweave._types import Array
+
+EPS = float(np.finfo(np.float64).eps)
+#: Larger bounds stand for none, and sums that differ by the second number, as a share of their terms, are equal.
+_UNBOUNDED, _SAME = 1e299, 1e-13
+
+
+def _best(e: Array, most: Array, ridge: Array, tie: bool = False) -> Array:
+    """The best coefficient of a side."""
+    steps = np.divide(
+        np.maximum(e, 0.0), ridge, out=np.where((e >= 0) if tie else (e > 0), most, 0.0), where=ridge > 0
+    )
+    return np.minimum(steps, most)
+
+
+def _reach(ridge: Array, most: Array) -> Array:
+    """Where the best coefficient of a side is at its bound."""
+    return ridge * np.where(most < _UNBOUNDED, most, np.inf)
+
+
+def box_values(
+    linear: Array,
+    ridge: Array,
+    lo: Array,
+    hi: Array,
+    kink: float,
+    b: Array,
+    product: Array,
+    t: float,
+    find: bool,
+) -> tuple[float, float, float]:
+    """Objective, gap and intercept of coefficients, at an intercept t or the best one."""
+    t = box_intercept(linear, ridge, lo, hi, kink, product) if find else t
+    rest = -linear - (product + t)
+    primal, gap = 0.5 * float(b @ product), 0.0
+    for e, most, a in ((rest, hi, np.maximum(b, 0.0)), (-rest, -lo, np.maximum(-b, 0.0))):
+        e = e - kink
+        top = _best(e, most, ridge)
+        beyond = np.maximum(e - _reach(ridge, most), 0.0)
+        primal += float(top @ (e - 0.5 * ridge * top))
+        gap += float((a * np.maximum(-e, 0.0) + (most - a) * beyond + 0.5 * ridge * np.square(top - a)).sum())
+    return primal, gap, t
+
+
+def box_intercept(linear: Array, ridge: Array, lo: Array, hi: Array, kink: float, product: Array) -> float:
+    """Where the best coefficients sum to zero: the middle of the places."""
+    rest = -linear - product
+    high, low = _reach(ridge, hi), _reach(ridge, -lo)
+    up, down = (rest - kink)[hi > 0], (rest + kink)[lo < 0]
+    points = np.sort(np.concatenate([up, down, up - high[hi > 0], down + low[lo < 0]]))
+    points = points[np.isfinite(points)]
+    if not len(points):
+        return 0.0
+
+    def at(t: float, right: bool) -> tuple[float, float]:
+        up = _best((rest - kink) - t, hi, ridge, not right)
+        down = _best(t - (rest + kink), -lo, ridge, right)
+        return float(up.sum() - down.sum()), _SAME * float(up.sum() + down.sum())
+
+    def root(start: float, stop: float) -> float:
+        high, low = at(start, True)[0], at(stop, False)[0]
+        return start + (stop - start) * min(max(high / (high - low), 0.0), 1.0) if high > low else stop
+
+    def side(t: float, right: bool) -> int:
+        total, same = at(t, right)
+        return int(total < -same) - int(total > same)
+
+    first = bisect.bisect_left(points, 0, key=lambda p: side(p, True))
+    after = bisect.bisect_left(points, 1, key=lambda p: side(p, False))
+    begin = points[min(first, len(points) - 1)]
+    if 0 < first < len(points) and side(begin, False) >= 0:
+        begin = root(points[first - 1], begin)
+    end = points[max(after - 1, 0)]
+    if 0 < after < len(points) and side(end, True) <= 0:
+        end = root(end, points[after])
+    t = 0.5 * float(begin + end)
+    ways = (rest - kink - t, high), (t - rest - kink, low)
+    inside = [(ridge > 0) & (e > 0) & (e < reach) for e, reach in ways]
+    slope = sum(float((1.0 / ridge[own]).sum()) for own in inside)
+    return t + at(t, True)[0] / slope if slope > 0.0 else t
+
+
+def box_rounding(
+    linear: Array,
+    ridge: Array,
+    lo: Array,
+    hi: Array,
+    kink: float,
+    b: Array,
+    product: Array,
+    t: float,
+    error: Array,
+    sums: float,
+    fit_intercept: bool,
+) -> float:
+    """A bound of the rounding errors of both bounds of a machine, given those of the product."""
+    f = product + t
+    rest = -linear - f
+    error = error + EPS * (np.where(product != 0.0, np.abs(f), 0.0) + np.abs(rest))
+    tops = [_best(e - kink, hi, ridge) - _best(-e - kink, -lo, ridge) for e in (rest - error, rest + error)]
+    residual = np.max(np.abs(b - tops), axis=0)
+    missing = math.fsum(b.tolist())
+    side = np.where((b > 0) == (missing > 0.0), np.abs(b), 0.0)
+    away = np.abs(rest - kink * np.sign(b) - ridge * b) if fit_intercept else np.zeros(len(b))
+    total = float(error @ (residual + 0.5 * np.abs(b)))
+    total += EPS * (2.0 + math.sqrt(len(b))) * (sums + float(np.abs(b) @ np.abs(product)))
+    return total + (abs(missing) / float(side.sum()) * float(side @ away) if side.any() else 0.0)
