@@ -846,3 +846,93 @@ def test_a_score_beside_a_given_c_warns_unless_it_decides(scoring, warns, rng):
         warnings.simplefilter("always")
         model.fit(X, X[:, 0] > 0)
     assert any("chooses nothing here" in str(one.message) for one in said) == warns
+
+
+# ---- interruptions ---------------------------------------------------------------------------------
+
+
+class Interrupt:
+    """Ctrl-C at the end of step `at`, and the names of all steps."""
+
+    def __init__(self, at=None):
+        self.at, self.steps = at, []
+
+    def setup(self, estimator, context): ...
+
+    def teardown(self, estimator, context): ...
+
+    def on_fit_task_begin(self, estimator, context): ...
+
+    def on_fit_task_end(self, estimator, context):
+        if context.parent is None:
+            return
+        self.steps.append(context.task_name)
+        if len(self.steps) == self.at:
+            raise KeyboardInterrupt
+
+
+#: Estimators, the kind of their targets, and the same ones without what is tried last, if something is.
+STOPPED = {
+    "metric": (kw.MKLRegressor, "regression", partial(kw.MKLRegressor, learner=RLS2())),
+    "targets": (kw.MKLRegressor, "outputs", None),
+    "costs": (
+        partial(kw.MKLClassifier, scoring="balanced_accuracy"),
+        "binary",
+        partial(kw.MKLClassifier, scoring="balanced_accuracy", class_weight={"no": 1.0, "yes": 1.0}),
+    ),
+    "search": (partial(kw.MKLRegressor, list(BANK), RLS2(n_alphas=20, n_folds=3)), "regression", None),
+    "ridges": (
+        partial(kw.MKLRegressor, list(BANK), RLS2(n_alphas=20, n_folds=3, relax="auto")),
+        "regression",
+        None,
+    ),
+    "path": (partial(kw.MKLClassifierCV, list(BANK), RLS2(), n_alphas=6, cv=3), "binary", None),
+}
+
+
+def table_of(model):
+    """Scores of every fold by the regularisation parameter."""
+    found = model.cv_results_
+    values = zip(*(found[key] for key in found if key in ("alpha", "C") or key.startswith("split")), strict=True)
+    return {float(alpha): scores for alpha, *scores in values}
+
+
+@pytest.mark.parametrize("case", STOPPED)
+def test_ctrl_c_at_any_step_keeps_what_is_complete(rng, case):
+    make, kind, without = STOPPED[case]
+    X, y = data(rng, 45, kind)
+    whole = Interrupt()
+    reference = make().set_callbacks(whole).fit(X, y)
+    first = whole.steps.index(next(step for step in whole.steps if not step.startswith("fold 1 ")))
+    n, folds = len(whole.steps), sum(step.startswith("fold") for step in whole.steps)
+    kept = None if without is None else without().fit(X, y)
+    for at in sorted({1, first, first + 1, n // 3, n // 2, 2 * n // 3, folds - 1, folds, n} - {0, -1}):
+        stop = Interrupt(at)
+        model = make().set_callbacks(stop)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                model.fit(X, y)
+            except KeyboardInterrupt:
+                # only where no fold was complete
+                assert at <= first, whole.steps[at - 1]
+                assert not hasattr(model, "model_")
+                continue
+        said = [str(one.message) for one in caught if "interrupted" in str(one.message)]
+        assert len(said) <= 1
+        # at the last step of a stage it has its results
+        assert said or at == folds, whole.steps[at - 1]
+        assert stop.steps[:at] == whole.steps[:at]
+        assert not any(step.startswith("fold") for step in stop.steps[at:])
+        if kind != "outputs":
+            table, full = table_of(model), table_of(reference)
+            assert all(np.isfinite(scores).all() for scores in table.values())
+            if case == "path":
+                assert all(scores == full[alpha][: len(scores)] for alpha, scores in table.items())
+                assert len(table) == len(full)
+            mean = {alpha: np.mean(scores) for alpha, scores in table.items()}
+            if said and case in ("search", "path") and "chosen one" not in said[0]:
+                assert mean[model.alpha_] == max(mean.values())
+        np.testing.assert_allclose(decide(model, X[:5]), decide(model, X)[:5], atol=1e-12)
+        if said and "not tried to the end" in said[0]:
+            np.testing.assert_allclose(decide(model, X), decide(kept, X), atol=1e-6)

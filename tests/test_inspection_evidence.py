@@ -569,6 +569,20 @@ def test_without_an_interval_no_verdict_on_more_rows(monkeypatch):
     assert said(0.2) == []
 
 
+@pytest.mark.parametrize(("rows", "own", "n", "text"), [
+    (20_000, 20, 20, "0.9123"), (0, 20_000, 20, "0.9123"), (0, None, 20_000, "0.9123"), (20, 20_000, 20_000, "0.91"),
+    (0, 20, 20_000, "0.91"), (0, None, 20, "0.91"),
+])  # fmt: skip
+def test_digits_are_those_of_the_rows_behind_a_number(rows, own, n, text):
+    from kernelweave.inspection.registry import Finding, Interval
+
+    made = Finding({"a": Interval(0.91234, n=own)}, rows=rows, n=n, details={"a": 0.91234})
+    assert made.says("score", "It is {v:score}.", v=("values", "a", "value")).sentence == f"It is {text}."
+    # numbers of the details are of all rows
+    told = made.says("score", "It is {v:score}.", v=("details", "a")).sentence
+    assert told == f"It is {'0.9123' if (rows or n) == 20_000 else '0.91'}."
+
+
 def test_sentences_without_an_interval_have_no_brackets():
     from kernelweave.inspection.registry import Finding, Interval, ends
 

@@ -786,6 +786,10 @@ def test_a_descent_that_is_stopped_bounds_the_whole_convex_problem(kind, step, m
         gram, y, best = linear_problem(kind, seed)
         found = kw.solvers.solve_radius(gram, y, 10.0, kind, solver=step, max_iter=max_iter, tol=1e-6)
         assert found.certificate.kind == "joint"
+        assert 1 <= found.n_iter <= max_iter
+        assert found.n_iter == len(found.trace["objective"]) - 1
+        if found.status is kw.solvers.Status.UNFINISHED:
+            assert found.n_iter == max_iter
         assert found.gap >= found.primal - best.primal - 1e-12 * abs(best.primal)
         assert (found.status is kw.solvers.Status.CONVERGED) == (found.rel_gap <= 1e-6)
 
