@@ -20,6 +20,7 @@ from kernelweave.gram import (
     gram_from_stack,
     repair_gram,
 )
+from kernelweave.gram.base import pieces
 from problems import compress, rbf_stack
 
 N = 31
@@ -382,3 +383,12 @@ def test_weights_of_another_number_of_kernels_are_refused(form, stack):
         kw.InputError, match=r"`weights` must have one entry per kernel, shape \(7,\), got \(6,\)"
     ):
         form(stack).combine(np.ones(6))
+
+
+@pytest.mark.parametrize("step", [-1, 0, 1, 3, 7, 8])
+def test_pieces_have_the_size_that_was_asked_for(step):
+    parts = [np.arange(7)[one] for one in pieces(7, step)]
+    assert np.concatenate(parts).tolist() == list(range(7))
+    assert [len(part) for part in parts[:-1]] == [max(1, step)] * (len(parts) - 1)
+    assert len(parts) == -(-7 // max(1, step))
+    assert list(pieces(0, step)) == []

@@ -120,8 +120,10 @@ def test_corrected_t_test_by_hand_and_its_errors(rng):
     assert same.difference == pytest.approx(0.1)
     assert same.p_value == 1.0
     assert np.isnan([same.low, same.high]).all()
-    with pytest.raises(InputError, match="got 10 and 9"):
-        inspection.compare_folds(one, two[:9], 1 / 9)
+    for n, m in ((10, 9), (1, 1)):
+        with pytest.raises(InputError, match=f"got {n} and {m}"):
+            inspection.compare_folds(one[:n], two[:m], 1 / 9)
+    assert inspection.compare_folds(one[:2], two[:2], 1.0).n == 2
 
 
 def test_the_corrected_test_finds_differences_as_rarely_as_it_says():

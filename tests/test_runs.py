@@ -9,9 +9,11 @@ Modules: `runs`, `runs/columns`, `runs/division`, `runs/estimating`, `runs/evide
 import errno
 import hashlib
 import os
+import re
 import sys
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -1359,3 +1361,20 @@ def test_modules_of_runs_are_imported_on_first_use():
 def test_targets_that_say_nothing_are_refused(cells, task, said):
     with pytest.raises(kw.InputError, match=said):
         columns.read_target(pd.DataFrame({"y": cells}), ["y"], task)
+
+
+@pytest.mark.parametrize(("name", "hidden", "extra"), [
+    ("a.parquet", "pyarrow.parquet", "pyarrow: pip install 'kernelweave[parquet]'"),
+    ("a.h5ad", "h5py", "anndata: pip install 'kernelweave[anndata]'"),
+])  # fmt: skip
+def test_formats_without_their_package_say_how_to_install_it(tmp_path, monkeypatch, name, hidden, extra):
+    path = tmp_path / name
+    path.write_bytes(b"PAR1")
+    monkeypatch.setitem(sys.modules, hidden, None)
+    for read in (
+        partial(read_file, path),
+        partial(read_table, path),
+        partial(format_of(path).check, path, name, FileLimits()),
+    ):
+        with pytest.raises(kw.InputError, match=re.escape(f"need {extra}")):
+            read()
