@@ -1,6 +1,6 @@
 """Kernel learning with a limit on the number of kernels, against the best of all subsets.
 
-Modules: `learners/cardinality`, `mkl/cardinality`, `mkl/branch_and_bound`, `mkl/simplex_ridge`.
+Modules: `learners/cardinality`, `mkl/cardinality`, `mkl/branch_and_bound`, `mkl/simplex_ridge`, `mkl/problems`.
 """
 
 import math

@@ -897,7 +897,9 @@ STOPPED = {
 def table_of(model):
     """Scores of every fold by the regularisation parameter."""
     found = model.cv_results_
-    values = zip(*(found[key] for key in found if key in ("alpha", "C") or key.startswith("split")), strict=True)
+    values = zip(
+        *(found[key] for key in found if key in ("alpha", "C") or key.startswith("split")), strict=True
+    )
     return {float(alpha): scores for alpha, *scores in values}
 
 

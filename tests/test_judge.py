@@ -1,6 +1,6 @@
 """Exported certificates, judged by a file that imports nothing of kernelweave.
 
-Modules: `judge`, `results/solution`.
+Modules: `judge`, `results/solution`, `machines/bordered`.
 """
 
 import json

@@ -1,6 +1,6 @@
 """Margin and radius: gradients, invariances, the convex form of RKL, and its global certificate.
 
-Modules: `learners/radius`, `mkl/radius`, `mkl/criteria/radius`, `mkl/steps/rkl`.
+Modules: `learners/radius`, `mkl/radius`, `mkl/criteria/radius`, `mkl/steps/rkl`, `mkl/steps/descent`, `mkl/families`.
 """
 
 from functools import cache
