@@ -11,7 +11,9 @@ import warnings
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.feature_selection import SelectFromModel
@@ -846,6 +848,54 @@ def test_a_score_beside_a_given_c_warns_unless_it_decides(scoring, warns, rng):
         warnings.simplefilter("always")
         model.fit(X, X[:, 0] > 0)
     assert any("chooses nothing here" in str(one.message) for one in said) == warns
+
+
+@pytest.mark.parametrize(
+    "form", ["array", "columns", "single", "sparse", "frame", "stack", "list of columns"]
+)
+def test_what_happens_to_the_arrays_of_a_fit_changes_no_model(rng, form):
+    """Nor are they changed by a fit, nor new rows by predictions."""
+    X, y = data(rng, 40)
+    new = rng.normal(size=(6, 3))
+    forms = {
+        "array": np.array,
+        "columns": partial(np.array, order="F"),
+        "single": partial(np.array, dtype=np.float32),
+        "sparse": lambda rows: sparse.csr_array(np.where(rows > -0.5, rows, 0.0)),
+        "frame": lambda rows: pd.DataFrame(rows.copy(), columns=list("abc")),
+        "stack": lambda rows: np.stack([kernel(rows, X) for kernel in BANK], axis=2),
+    }
+    if form == "list of columns":
+        forms[form] = lambda rows: [rows[:, [0]].copy(), rows[:, 1:].copy()]
+    make = forms[form]
+    given, rows = make(X), make(new)
+    kernels = {"stack": "precomputed", "list of columns": None}.get(form, list(BANK))
+    weight, target = np.ones(40), y.copy()
+    model = kw.MKLRegressor(kernels, FIXED).fit(given, target, sample_weight=weight)
+
+    def parts(value):
+        if isinstance(value, list):
+            return value
+        return (
+            [value.data]
+            if form == "sparse"
+            else [value[name].array for name in "abc"]
+            if form == "frame"
+            else [value]
+        )
+
+    for found, wanted in ((given, make(X)), (rows, make(new))):
+        for one, other in zip(parts(found), parts(wanted), strict=True):
+            np.testing.assert_array_equal(one, other)
+    assert (target == y).all()
+    assert (weight == 1.0).all()
+    before = model.predict(rows)
+    # memory of sparse rows is shared
+    for one in (*(parts(given) if form != "sparse" else ()), target, weight):
+        one[:] = 7.0
+    np.testing.assert_array_equal(model.predict(rows), before)
+    before[:] = np.nan
+    assert np.isfinite(model.predict(rows)).all()
 
 
 # ---- interruptions ---------------------------------------------------------------------------------

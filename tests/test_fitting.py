@@ -612,8 +612,8 @@ def test_an_interrupted_search_returns_the_folds_that_are_complete(rng, relax):
     for at in range(1, n_calls + 1, 1 if relax is None else 17):
         try:
             _, found, _ = search(at)
-        except KeyboardInterrupt as error:
-            assert "before one fold was complete" in str(error)
+        except KeyboardInterrupt:
+            # no fold was complete
             assert at <= 10 * n_ridges
             continue
         assert found.interrupted

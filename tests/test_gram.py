@@ -244,6 +244,44 @@ def test_panels(rows, gram, stack):
     assert np.isfinite(gram.combine(np.ones(gram.n_kernels))).all()
 
 
+def test_what_is_derived_leaves_the_matrices_and_the_arguments_as_they_are(gram, stack, rng):
+    """Also what is written into results."""
+    n_kernels = stack.shape[2]
+    w, C, p = rng.uniform(0.5, 2.0, n_kernels), rng.normal(size=(2, N)), rng.dirichlet(np.ones(N))
+    D, some, rows = rng.uniform(0.5, 2.0, (n_kernels, N)), np.array([5, 0, 2]), np.array([4, 0, 9])
+    for array in (w, C, p, D, some, rows):
+        array.flags.writeable = False
+    level = np.einsum("i,ijm,j->m", p, stack, p)
+    centred = stack - (p @ stack.swapaxes(0, 1))[:, None] - (p @ stack.swapaxes(0, 1))[None] + level
+    derived = {
+        "rescale": (lambda gram, **how: gram.rescale(D, **how), stack * D.T[:, None] * D.T[None]),
+        "center": (lambda gram, **how: gram.center(p, **how), centred),
+    }
+    for change, wanted in derived.values():
+        found = change(gram)
+        close(found.combine(w), wanted @ w)
+        close(gram.combine(w), stack @ w)
+        # what was made may be overwritten
+        close(found.rescale(D, overwrite=True).diagonal(), np.einsum("iim->mi", wanted) * D**2)
+        close(gram.diagonal(), np.einsum("iim->mi", stack))
+    close(gram.take(some).combine(w[:3]), stack[:, :, some] @ w[:3])
+    close(gram.restrict(rows).combine(w), stack[np.ix_(rows, rows)] @ w)
+    for _ in range(2):
+        for result, wanted in (
+            (gram.diagonal(), np.einsum("iim->mi", stack)),
+            (gram.diagonal(some), np.einsum("iim->mi", stack)[some]),
+            (gram.combine(w), stack @ w),
+            (gram.matvec(w, C), C @ (stack @ w)),
+            (gram.matvecs(C), np.einsum("ijm,tj->mti", stack, C)),
+            (gram.quadratic_forms(C), np.einsum("ti,ijm,tj->m", C, stack, C)),
+            (gram.trace(), np.einsum("iim->m", stack)),
+            (gram.trace(p), np.einsum("i,iim->m", p, stack)),
+        ):
+            close(result, wanted)
+            if result.flags.writeable:
+                result[:] = np.nan
+
+
 # ---- similarities that are no kernels -------------------------------------------------------------
 
 
