@@ -97,7 +97,7 @@ def test_one_column_and_several_are_told_in_words_of_their_own(n, monkeypatch):
             assert sentence.text.startswith(f"A column {start}s " if n == 1 else f"2 columns {start} ")
             assert f"eave {'it' if n == 1 else 'them'} out (`drop`)" in sentence.text
             assert "(c0: why" in sentence.text.replace("'", "")
-            [cited] = sentence.cited
+            [cited] = sentence.numbers
             assert cited.value == n
 
 

@@ -312,6 +312,32 @@ def test_repair(similarities):
         repair_gram(similarities, "drop")
 
 
+@pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])
+@pytest.mark.parametrize(
+    ("given", "share"), [(np.float64, 1e-8), (np.float32, 4e-6)], ids=["double", "single"]
+)
+def test_what_is_rounding_is_a_share_of_the_matrix(unit, given, share, rng):
+    """In any unit: asymmetry and negative eigenvalues as large as the rounding of the numbers, and larger ones."""
+    V, _ = np.linalg.qr(rng.normal(size=(20, 20)))
+    K = unit * (V * np.r_[0.0, np.linspace(0.5, 2.0, 19)]) @ V.T
+    size, bend = np.abs(K).max(), np.triu(np.ones((20, 20)), 1)
+    for times, refused in ((0.2, False), (5.0, True)):
+        for wrong, error, words in (
+            (K + times * share * size * bend * (np.arange(20) == 7), kw.InputError, "must be symmetric"),
+            (
+                K - times * share * 2.0 * unit * np.outer(V[:, 0], V[:, 0]),
+                kw.NotPSDError,
+                "positive semidefinite",
+            ),
+        ):
+            stack = np.stack([K, wrong], axis=2).astype(given)
+            if refused:
+                with pytest.raises(error, match=f"Kernel 1 .*{words}"):
+                    gram_from_stack(stack)
+            else:
+                gram_from_stack(stack)
+
+
 @pytest.mark.parametrize("learner", ["rls2", "simple", "uniform", "align", "rkl", "deep-uniform"])
 def test_functions_that_are_no_kernels_are_named(rng, learner):
     X = rng.normal(size=(60, 3))

@@ -1378,3 +1378,21 @@ def test_formats_without_their_package_say_how_to_install_it(tmp_path, monkeypat
     ):
         with pytest.raises(kw.InputError, match=re.escape(f"need {extra}")):
             read()
+
+
+def test_commas_and_points_are_mixed_in_numbers_alone(tmp_path):
+    path = tmp_path / "a.csv"
+    for cells, mixed in (
+        (["1,5", "2.5"], True),
+        (["1,5", ""], True),
+        (["1,5", "two"], False),
+        (["v1.5", "x,y"], False),
+    ):
+        path.write_text(
+            "n;b\n" + "".join(f"{k + 0.5};{cell}\n" for k, cell in enumerate(cells)), encoding="utf-8"
+        )
+        if mixed:
+            with pytest.raises(kw.InputError, match="column 'b' holds numbers with decimal commas"):
+                read_table(path)
+        else:
+            assert read_table(path)["b"].tolist() == cells
