@@ -13,6 +13,7 @@ import kernelweave as kw
 from kernelweave import InputError, solve_meb, solve_rkl, solve_svc, solve_svm_mkl
 from kernelweave.gram import as_gram, gram_from_stack
 from kernelweave.kernels import Linear
+from kernelweave.learners import radius
 from kernelweave.learners.radius import FAMILIES
 from kernelweave.machines.losses import SquaredHinge, as_loss
 from kernelweave.machines.machine import Machine
@@ -180,6 +181,26 @@ def test_parametric_kernels_are_their_formulas(rng, tmp_path, family):
     again = kw.load(tmp_path / "model.skops")
     assert again.kernel_parameters_ == p
     np.testing.assert_array_equal(again.decision_function(X[120:]), model.decision_function(X[120:]))
+
+
+@pytest.mark.parametrize("kind", ["rkl", "kl-c", "margin"])
+def test_without_a_start_a_family_begins_at_the_best_of_several(rng, kind, monkeypatch):
+    X = rng.normal(size=(50, 3))
+    calls, solve = [], radius.solve_radius_problem
+
+    def spy(*args, start, **options):
+        calls.append((start, solve(*args, start=start, **options)))
+        return calls[-1][1]
+
+    monkeypatch.setattr(radius, "solve_radius_problem", spy)
+    learner = kw.learners.ARDGaussian(C=3.0, kind=kind, tol=0.1)
+    kw.MKLClassifier(kw.banks.linear_features(3), learner).fit(X, X[:, 0] * X[:, 1] > 0.0)
+    *trials, (start, found) = calls
+    shares = [first / trials[2][0] for first, _ in trials]
+    np.testing.assert_allclose(shares, np.outer(np.divide(radius.STARTS, radius.STARTS[2]), np.ones(3)))
+    best = min((trial for _, trial in trials), key=lambda trial: trial.value)
+    np.testing.assert_array_equal(start, best.weights)
+    assert found.value <= best.value < max(trial.value for _, trial in trials)
 
 
 def test_bounds_of_learners_are_multiples_of_equal_parts_of_a_mean_squared_distance(rng):
