@@ -75,12 +75,12 @@ def close(a, b):
 
 
 @pytest.mark.parametrize("n_vectors", [1, 2])
-@pytest.mark.parametrize("chosen", [None, [0], [5, 1, 2]])
+@pytest.mark.parametrize("chosen", [None, [], [0], [5, 1, 2]])
 def test_forms_and_products(gram, stack, rng, n_vectors, chosen, monkeypatch):
     if n_vectors == 2:
         monkeypatch.setattr("kernelweave.gram.factors.PIECE", 3 * N)
     C = rng.normal(size=(n_vectors, N))
-    idx = None if chosen is None else np.array(chosen)
+    idx = None if chosen is None else np.array(chosen, dtype=np.intp)
     every = slice(None) if chosen is None else idx
     close(gram.quadratic_forms(C, idx), np.einsum("ti,ijm,tj->m", C, stack, C)[every])
     close(gram.matvecs(C, idx), np.einsum("ijm,tj->mti", stack, C)[every])
