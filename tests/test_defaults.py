@@ -348,7 +348,9 @@ def test_what_chooses_C_is_a_score_of_scikit_learn_with_weights(kind, weighted, 
     rows, test = np.sort(rng.permutation(60)[:40]), np.arange(5, 25)
     name, score = cost_score(task, rows)
     truth, own = np.asarray(y)[rows[test]], weight[rows[test]] if weighted else None
-    values = rng.normal(size=(20, 1 if kind in ("numbers", "binary") else np.ndim(y) > 1 and y.shape[1] or 3))
+    values = rng.normal(
+        size=(20, 1 if kind in ("numbers", "binary") else (np.ndim(y) > 1 and y.shape[1]) or 3)
+    )
     if "numbers" in kind:
         found = -metrics.mean_squared_error(truth, values.reshape(truth.shape), sample_weight=own)
     elif kind == "labels":

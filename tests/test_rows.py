@@ -634,7 +634,7 @@ def test_objects_are_numbers_unless_one_of_them_is_a_text(values, numbers):
         return kw.rows.block_statistics(rows, target="y", groups={"one": ["a"], "two": ["b"]})
 
     if numbers is None:
-        with pytest.raises(kw.InputError, match="Column 'a'.* must hold numbers"):
+        with pytest.raises(kw.InputError, match=r"Column 'a'.* must hold numbers"):
             read()
     else:
         np.testing.assert_allclose(read().Zty[0], np.dot(numbers, [1.0, 3.0]))
