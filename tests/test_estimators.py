@@ -267,8 +267,9 @@ PLAIN = [
     ("binary", {"scoring": "neg_log_loss"}),
     ("classes", {"scoring": "balanced_accuracy"}),
     ("classes", {"learner": "rls2"}),
+    ("classes", {"class_weight": "balanced"}),
     ("labels", {}),
-    ("labels", {"scoring": "neg_log_loss", "class_weight": [{0: 1.0, 1: 2.0}, {0: 3.0, 1: 1.0}]}),
+    ("labels", {"scoring": "f1_macro", "class_weight": [{0: 1.0, 1: 2.0}, {0: 3.0, 1: 1.0}]}),
 ]
 
 
@@ -280,6 +281,7 @@ def test_a_weight_is_a_repetition_in_all_that_a_fit_chooses(kind, options):
     X, y = data(rng, 40, "outputs" if kind == "labels" else kind)
     y = (y > np.median(y, axis=0)).astype(int) if kind == "labels" else y
     count = rng.integers(1, 4, 40)
+    X[:15, 2], count[:15] = 0.0, 3
     rows = rng.permutation(np.repeat(np.arange(40), count))
     cls = kw.MKLRegressor if kind in ("regression", "outputs") else kw.MKLClassifier
     weighted = cls(**options).fit(X, y, sample_weight=count.astype(float))
@@ -288,6 +290,8 @@ def test_a_weight_is_a_repetition_in_all_that_a_fit_chooses(kind, options):
     # measured: 2e-9 where machines are solved by rows in another order
     np.testing.assert_allclose(decide(weighted, new), decide(repeated, new), rtol=1e-6, atol=1e-6)
     assert weighted.best_score_ == pytest.approx(repeated.best_score_, rel=2e-3)
+    # what is said of the content, such as the share of zeros
+    assert weighted.defaults_.get("views") == repeated.defaults_.get("views")
     for name, values in weighted.cv_results_.items():
         if name not in ("score_name", "std_error_test_score"):
             # probabilities of machines that are solved roughly; measured: 5e-4
