@@ -624,3 +624,25 @@ def test_an_interrupted_search_returns_the_folds_that_are_complete(rng, relax):
         assert found.scores.size <= at - 1
         for own, values in zip(found.scores, found.values, strict=False):
             assert own.shape == values.shape[: own.ndim]
+
+
+def test_typical_targets_are_means_and_most_frequent_classes_by_weight(rng):
+    weight = np.r_[np.full(14, 1.0), np.full(10, 3.0)]
+
+    def typical(targets, **kinds):
+        task, *_ = make_task(rng)
+        return replace(task, targets=targets, **{"sample_weight": weight, **kinds}).typical
+
+    Y = rng.normal(size=(24, 2))
+    np.testing.assert_allclose(typical((Y,))[0], [weight @ Y / weight.sum()], rtol=1e-12)
+    # the first classes have more rows, and the last one more weight
+    codes = np.repeat([0, 1, 2], [7, 7, 10])
+    one_each = tuple(np.where(codes == k, 1.0, -1.0)[:, None] for k in range(3))
+    assert np.ravel(typical(one_each, classification=True)).tolist() == [-1.0, -1.0, 1.0]
+    # which factors of classes do not change
+    factors = np.array([50.0, 1.0, 1.0])
+    own = {"class_weight": factors, "sample_weight": weight * factors[codes]}
+    assert np.ravel(typical(one_each, classification=True, **own)).tolist() == [-1.0, -1.0, 1.0]
+    halves = tuple(np.where(rows, 1.0, -1.0)[:, None] for rows in (np.arange(24) < 14, np.arange(24) >= 14))
+    found = typical(halves, classification=True, multilabel=True)
+    assert np.ravel(found).tolist() == [-1.0, 1.0]
