@@ -134,6 +134,25 @@ def test_a_weight_equals_a_repetition(step):
     np.testing.assert_allclose(k.fitted(HOLES, weights)(HOLES), k.fitted(often)(HOLES), atol=1e-10)
 
 
+@pytest.mark.parametrize("step", ["impute", "impute-median", "impute-nearest"])
+def test_the_most_frequent_category_fills_by_weight(step):
+    """The first has more rows, the last more weight; and numbers beside it as if rows were repeated."""
+    categories = np.array(["a"] * 16 + ["b"] * 10 + [None] * 4, dtype=object)
+    frame = pd.DataFrame({"size": HOLES[:30, 0], "kind": categories, "far": HOLES[:30, 1]})
+    weights = np.r_[np.full(16, 1), np.full(14, 2)]
+    table, often = (
+        kw.views.as_table(one, missing=True) for one in (frame, frame.loc[np.repeat(np.arange(30), weights)])
+    )
+    for own, code in ((None, 0.0), (weights.astype(float), 1.0)):
+        fitted = Linear().prepared(step).fitted(table, own)
+        filled = fitted.steps[0].apply(table).values
+        assert (filled[26:, 1] == code).all()
+        assert (filled[:26, 1] == np.repeat([0.0, 1.0], [16, 10])).all()
+    if step != "impute-nearest":
+        again = Linear().prepared(step).fitted(often).steps[0].apply(table).values
+        np.testing.assert_allclose(filled, again)
+
+
 @pytest.mark.parametrize(
     "step", ["impute", "impute-median", "impute-nearest", "skip", Impute("nearest", n_neighbors=2)]
 )
