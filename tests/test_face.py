@@ -594,6 +594,16 @@ def of_any_type(owner):
     return [name for name, kind in kinds.items() if re.search(r"\bAny\b", str(kind))]
 
 
+def test_every_default_is_the_one_of_the_text():
+    n_said = 0
+    for name, parameters, text in public_signatures():
+        for own, said in re.findall(r"^(\w+) : .*?default=(\"[^\"]*\"|\S+?)[,.]?$", text or "", re.M):
+            default = parameters[own].default
+            assert said.replace('"', "'") == repr(default) or float(said) == default, (name, own)
+            n_said += 1
+    assert n_said > 400
+
+
 def test_no_public_signature_takes_or_returns_anything():
     found = dict(public_objects())
     assert len(found) > 1000

@@ -3,6 +3,8 @@
 Modules: `results`, `results/certificate`, `results/solution`, `mkl/problems`.
 """
 
+import inspect
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -223,3 +225,29 @@ def test_one_of_several_ridges_has_its_part_of_everything(rng, outputs, on_featu
             assert empty.size == 0
             np.testing.assert_array_equal(one.intercept, intercept[k] if own_intercepts else intercept)
             assert isinstance(one.intercept, float) or np.ndim(one.intercept)
+
+
+SOLVERS = {
+    "rls2_problem": "solve_rls2",
+    "margin_problem": "solve_svm_mkl",
+    "rkl_problem": "solve_rkl",
+    "cardinality_problem": "solve_cardinality_mkl",
+    "machine_problem": "solve_svc",
+}
+
+
+@pytest.mark.parametrize("problem", SOLVERS)
+def test_a_problem_has_the_defaults_of_its_solver_and_of_its_text(problem):
+    own, other = (
+        {name: one.default for name, one in inspect.signature(function).parameters.items()}
+        for function in (getattr(kw.problems, problem), getattr(kw.solvers, SOLVERS[problem]))
+    )
+    shared = (
+        (own.keys() & other.keys()) - {"loss"} if problem == "machine_problem" else own.keys() & other.keys()
+    )
+    assert len(shared) > 2
+    assert {name: own[name] for name in shared} == {name: other[name] for name in shared}
+    said = re.findall(r"^    (\w+) : .*default=(\S+)$", getattr(kw.problems, problem).__doc__, re.M)
+    assert {name: repr(own[name]) for name, _ in said} == {
+        name: text.replace('"', "'") for name, text in said
+    }
