@@ -313,8 +313,11 @@ def test_families_of_ones_own_that_cannot_be_used(rng):
             KernelFamily(lambda t: K, start)
     with pytest.raises(InputError, match="function of the parameters"):
         KernelFamily(K, [1.0])
-    with pytest.raises(InputError, match=r"shape \(n_samples, n_samples\)"):
-        KernelFamily(lambda t: np.ones(5), [1.0])
+    for shape in ((), (0,), (5,), (5, 4), (0, 0), (2, 2, 2)):
+        with pytest.raises(
+            InputError, match=r"shape \(n_samples, n_samples\), got \(" + ", ".join(map(str, shape))
+        ):
+            KernelFamily(lambda t, shape=shape: np.ones(shape), [1.0])
     with pytest.raises(InputError, match="symmetric"):
         KernelFamily(lambda t: np.triu(np.ones((5, 5))), [1.0])
     with pytest.raises(InputError, match="NaN or infinity"):
