@@ -1396,3 +1396,24 @@ def test_commas_and_points_are_mixed_in_numbers_alone(tmp_path):
                 read_table(path)
         else:
             assert read_table(path)["b"].tolist() == cells
+
+
+def test_settings_of_learners_that_are_there_and_of_others():
+    """A default, what is given instead, and nothing of learners of another version."""
+    from kernelweave.learners import LEARNERS
+    from kernelweave_app.runs.settings import effective, kept, settled
+
+    for method in LEARNERS:
+        known = LEARNERS[method].settings()
+        told = effective(method, {})
+        assert told.keys() == known.keys()
+        assert settled(method, {}) == settled(method, {"unknown": 1}) == {}
+        for name in known:
+            given = effective(method, {name: 0.625})
+            assert given[name] == "0.625"
+            assert {**given, name: told[name]} == told
+        # whoever stays with a learner keeps everything
+        some = {name: one.default for name, one in known.items()}
+        assert kept(some, method, method) == some
+    assert effective("gone", {"C": 1.0}) == {}
+    assert kept({}, "gone", "simple") == {}
