@@ -123,6 +123,7 @@ def test_combinations(gram, stack, rng, which):
 def test_diagonals_traces_and_bounds(gram, stack):
     close(gram.diagonal(), np.einsum("iim->mi", stack))
     close(gram.diagonal(np.array([5, 0, 3])), np.einsum("iim->mi", stack)[[5, 0, 3]])
+    assert gram.diagonal(np.empty(0, dtype=np.intp)).shape == (0, N)
     close(gram.trace(), np.einsum("iim->m", stack))
     largest = np.array([np.linalg.eigvalsh(stack[:, :, m])[-1] for m in range(stack.shape[2])])
     assert (gram.norm_bound >= largest * (1 - 1e-12)).all()

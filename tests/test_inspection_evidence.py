@@ -594,11 +594,11 @@ def test_numbers_of_tables_have_the_digits_of_their_rows():
         assert rounded(1 / 3, n, "percent") == f"{100 / 3:.{digits - 2}f} %"
         assert rounded(-1e-9, n) == f"{0:.{digits}f}"
         found = {
-            "accuracy": Interval(0.91234, 0.81234, 0.95678, "by hand", n),
+            "accuracy": Interval(0.05234, 0.04234, 0.08678, "by hand", n),
             "RMSE": Interval(0.98765, n=n),
         }
         scores = Table.of_scores("a", "A", found, "note").shown()
-        ends = [f"{v:.{digits}f}" for v in (0.91234, 0.81234, 0.95678)]
+        ends = [f"{v:.{digits}f}" for v in (0.05234, 0.04234, 0.08678)]
         assert scores == [
             ["accuracy", *ends, str(n), "by hand"],
             ["RMSE", f"{0.98765:.{digits}g}", *scores[1][2:]],
