@@ -102,6 +102,13 @@ def test_alignments_by_definition(weighted, labels, rng):
     np.testing.assert_allclose(result.weights, expected / expected.sum(), rtol=1e-10, atol=1e-14)
     assert result.alignments[-1] == result.weights[-1] == 0.0
     np.testing.assert_array_equal(solve_alignf(gram, target, sample_weight=w).alignments[-1], 0.0)
+    # whatever the unit of each kernel
+    units = 10.0 ** rng.permutation(np.linspace(-15, 15, gram.shape[2]))
+    for solve in (solve_align, solve_alignf):
+        other = solve(gram * units, target, sample_weight=w)
+        np.testing.assert_allclose(other.alignments, expected, rtol=1e-9, atol=1e-14)
+    shares = solve_align(gram, target, sample_weight=w, scale=1.0 / units)
+    np.testing.assert_allclose(shares.alignments, expected, rtol=1e-10, atol=1e-14)
 
 
 @pytest.mark.parametrize("panel", [1, 2**18])

@@ -1,6 +1,6 @@
 """From kernels and rows to representations: which one is chosen, and that all give the same matrices.
 
-Modules: `gram/building`, `fitting/source`, `fitting/stacks`.
+Modules: `gram/building`, `fitting/source`, `fitting/stacks`, `fitting/linear`.
 """
 
 import re
@@ -14,7 +14,7 @@ import pytest
 import kernelweave as kw
 from kernelweave._checks import InputError
 from kernelweave.fitting.memory import MEMORY_SHARE, memory_budget
-from kernelweave.fitting.source import TableSource
+from kernelweave.fitting.source import TableSource, correct
 from kernelweave.fitting.stacks import BankSource, StackSource
 from kernelweave.gram import CompositeGram, FactorGram, PackedGram, TileGram, building
 from kernelweave.kernels import (
@@ -499,3 +499,35 @@ def test_rows_of_a_precomputed_kernel_are_equal_when_all_their_values_are(rng):
     rows = np.r_[rng.permutation(90), rng.integers(0, 90, 30)]
     again = StackSource(K[np.ix_(rows, rows)][:, :, None]).content()
     np.testing.assert_array_equal(again[:, None] < again[None], found[rows][:, None] < found[rows][None])
+
+
+def test_the_nearest_kernel_sets_negative_eigenvalues_to_zero(rng):
+    V, _ = np.linalg.qr(rng.normal(size=(12, 12)))
+    values = np.r_[-2.0, -0.1, 0.0, 0.0, np.linspace(0.5, 4.0, 8)]
+    K = (V * values) @ V.T
+    K, before = 0.5 * (K + K.T), 0.5 * (K + K.T)
+    fixed, found = correct(K)
+    np.testing.assert_array_equal(K, before)
+    np.testing.assert_allclose(fixed, (V * np.maximum(values, 0.0)) @ V.T, atol=1e-12)
+    np.testing.assert_array_equal(fixed, fixed.T)
+    np.testing.assert_allclose(found.values, values[:4], atol=1e-12)
+    assert found.residual == pytest.approx(np.linalg.norm(fixed - K) / np.linalg.norm(K), rel=1e-9)
+    # rows of training as new rows have their corrected values, and other rows their part beside the eigenvectors
+    np.testing.assert_allclose(found.project(K), fixed, atol=1e-12)
+    np.testing.assert_allclose(np.diag(K) + found.beyond(K), np.diag(fixed), atol=1e-12)
+    new = rng.normal(size=(3, 12))
+    np.testing.assert_allclose(found.project(new) @ V[:, :4], 0.0, atol=1e-12)
+    np.testing.assert_allclose(found.project(new) @ V[:, 4:], new @ V[:, 4:], atol=1e-12)
+    # a kernel stays as it is, also where rounding makes eigenvalues negative
+    for kernel in (
+        fixed + np.eye(12),
+        V[:, :2] @ V[:, :2].T,
+        K - values.min() * np.eye(12),
+        np.zeros((4, 4)),
+    ):
+        same, none = correct(kernel)
+        assert same is kernel
+        assert none is None
+    # in any unit
+    for unit in (1e-12, 1e12):
+        np.testing.assert_allclose(correct(unit * K)[0], unit * fixed, atol=1e-12 * unit)

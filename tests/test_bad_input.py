@@ -1,4 +1,7 @@
-"""Bad input: the exception, and a message that says what was expected, what came and what to do."""
+"""Bad input: the exception, and a message that says what was expected, what came and what to do.
+
+Modules: `_checks`.
+"""
 
 import numpy as np
 import pandas as pd

@@ -1,6 +1,6 @@
 """Progress and cancelling: what is reported, and what is kept after a stop or Ctrl-C.
 
-Modules: `_callbacks`, `_interrupts`.
+Modules: `_callbacks`, `_interrupts`, `estimators/choosing`.
 """
 
 import itertools

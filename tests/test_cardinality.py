@@ -1,6 +1,6 @@
 """Kernel learning with a limit on the number of kernels, against the best of all subsets.
 
-Modules: `learners/cardinality`, `mkl/cardinality`, `mkl/branch_and_bound`, `mkl/simplex_ridge`.
+Modules: `learners/cardinality`, `mkl/cardinality`, `mkl/branch_and_bound`, `mkl/simplex_ridge`, `mkl/problems`.
 """
 
 import math
@@ -73,6 +73,19 @@ def test_no_subset_is_better(loss, ridge, rng):
         assert found.dual <= best * (1 + 1e-7)
         assert best * (1 - 1e-7) <= found.primal <= best * (1 + 1.1e-6)
         assert found.primal == pytest.approx(value_of(gram, y, C, found, ridge, loss), rel=1e-9)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_of_given_kernels_the_gap_says_how_it_ended(loss, rng):
+    gram, y = bank(rng, n_kernels=5, loss=loss)
+    best = simplex_dual_by_conic(gram, y, np.full(len(y), 2.0), loss, ridge=3.0)
+    problem = CardinalityProblem(make_problem(gram, y, 2.0, "simplex", loss=loss), 5, 3.0)
+    for tol, status in ((1e-2, Status.CONVERGED), (1e-7, Status.CONVERGED), (1e-15, Status.ROUNDING)):
+        found = cardinality.solve_convex(problem, np.arange(5), tol)
+        assert found.status is status
+        assert (found.rel_gap <= tol) == (status is Status.CONVERGED)
+        assert found.dual - 1e-7 * best <= best <= found.primal + 1e-7 * best
+        assert found.primal == pytest.approx(value_of(gram, y, 2.0, found, 3.0, loss), rel=1e-9)
 
 
 @pytest.mark.sampled(6)

@@ -1,6 +1,6 @@
 """The loss of counts against other solvers of the same problem, and its means wherever predictions are read.
 
-Modules: `machines/losses`, `machines/reweighted`.
+Modules: `machines/losses`, `machines/reweighted`, `persistence/onnx_file`.
 """
 
 import itertools

@@ -1,6 +1,6 @@
 """Columns of dates: trend, season and elapsed time, from every kind of frame, in fits, files and graphs.
 
-Modules: `views/dates`.
+Modules: `views/dates`, `views/tables`.
 """
 
 import datetime

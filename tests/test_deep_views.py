@@ -1,4 +1,7 @@
-"""What users see of deep kernels: tables, pictures, reports, the command line and model files."""
+"""What users see of deep kernels: tables, pictures, reports, the command line and model files.
+
+Modules: `inspection/layers`.
+"""
 
 import warnings
 

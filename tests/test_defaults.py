@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn import metrics
 from sklearn.base import clone
 from sklearn.svm import SVC
 
@@ -323,6 +324,56 @@ def test_scores_of_C_are_those_of_machines_on_parts_of_one_matrix(n_classes, wei
                              sample_weight=None if weight is None else weight[rows])  # fmt: skip
     # weights of a gap of 1e-2; measured: at most 0.05 away
     np.testing.assert_allclose(weights[0], joint.weights, atol=0.15)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", ["numbers", "two numbers", "binary", "classes", "labels"])
+def test_what_chooses_C_is_a_score_of_scikit_learn_with_weights(kind, weighted, rng):
+    """On test rows, which are positions among some rows."""
+    X, weight = rng.normal(size=(60, 3)), rng.uniform(0.2, 3.0, 60)
+    y = {
+        "numbers": X[:, 0],
+        "two numbers": X[:, :2],
+        "binary": X[:, 0] > 0,
+        "classes": np.digitize(X[:, 0], [-0.5, 0.5]),
+        "labels": (X > 0.3).astype(int),
+    }[kind]
+    cls = kw.MKLRegressor if "numbers" in kind else kw.MKLClassifier
+    model = (
+        cls([kw.kernels.Linear()], kw.learners.SimpleMKL(C=1.0))
+        if kind != "two numbers"
+        else cls([kw.kernels.Linear()], kw.learners.RLS2(alpha=1.0))
+    )
+    task = model.fit(X, y, sample_weight=weight if weighted else None).model_.task
+    rows, test = np.sort(rng.permutation(60)[:40]), np.arange(5, 25)
+    name, score = cost_score(task, rows)
+    truth, own = np.asarray(y)[rows[test]], weight[rows[test]] if weighted else None
+    values = rng.normal(
+        size=(20, 1 if kind in ("numbers", "binary") else (np.ndim(y) > 1 and y.shape[1]) or 3)
+    )
+    if "numbers" in kind:
+        found = -metrics.mean_squared_error(truth, values.reshape(truth.shape), sample_weight=own)
+    elif kind == "labels":
+        found = np.mean(
+            [metrics.accuracy_score(truth[:, k], values[:, k] > 0, sample_weight=own) for k in range(3)]
+        )
+    else:
+        decided = values[:, 0] > 0 if kind == "binary" else values.argmax(axis=1)
+        found = metrics.accuracy_score(truth, decided, sample_weight=own)
+    assert score(values, test) == pytest.approx(found, rel=1e-12)
+    assert ("accuracy" in name) == ("numbers" not in kind)
+
+
+def test_weights_of_labels_count_in_what_chooses_C(rng):
+    X, weight = rng.normal(size=(40, 3)), rng.uniform(0.2, 3.0, 40)
+    y, factors = (X > 0.3).astype(int), [{0: 1.0, 1: 3.0}, {0: 2.0, 1: 1.0}, {0: 1.0, 1: 1.0}]
+    model = kw.MKLClassifier([kw.kernels.Linear()], kw.learners.SimpleMKL(C=1.0), class_weight=factors)
+    task = model.fit(X, y, sample_weight=weight).model_.task
+    _, score = cost_score(task, np.arange(40))
+    values, test = rng.normal(size=(15, 3)), np.arange(10, 25)
+    own = np.array([[factors[k][v] for k, v in enumerate(row)] for row in y[test]]) * weight[test, None]
+    wanted = [metrics.accuracy_score(y[test, k], values[:, k] > 0, sample_weight=own[:, k]) for k in range(3)]
+    assert score(values, test) == pytest.approx(np.mean(wanted), rel=1e-12)
 
 
 def test_a_stop_while_C_is_chosen_keeps_the_folds_that_are_done(rng):

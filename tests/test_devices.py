@@ -2,7 +2,7 @@
 
 array-api-strict has a second device, whose memory NumPy cannot read, and one without float64.
 
-Modules: `_devices`, `gram/device_gram`, `gram/stack`, `gram/row_checks`, `rows/predicting`.
+Modules: `_devices`, `gram/device_gram`, `gram/stack`, `gram/row_checks`, `rows/predicting`, `gram/statistics`.
 """
 
 import numpy as np

@@ -11,7 +11,9 @@ import warnings
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.feature_selection import SelectFromModel
@@ -253,6 +255,52 @@ def test_a_weight_is_a_repetition_in_any_order(rng, kind, options):
     assert weighted.objective_ == pytest.approx(repeated.objective_, rel=1e-7)
     unweighted = make(kind, **options).fit(X, y)
     assert np.abs(decide(unweighted, X) - decide(weighted, X)).max() > 1e-2
+
+
+#: Fits that choose everything themselves: the kind of the targets, and what is stated.
+PLAIN = [
+    ("regression", {}),
+    ("regression", {"views": {"one": [0], "two": [1, 2]}, "gamma": "median"}),
+    ("outputs", {"targets": "own"}),
+    ("outputs", {"targets": "shared"}),
+    ("binary", {}),
+    ("binary", {"scoring": "neg_log_loss"}),
+    ("classes", {"scoring": "balanced_accuracy"}),
+    ("classes", {"learner": "rls2"}),
+    ("classes", {"class_weight": "balanced"}),
+    ("labels", {}),
+    ("labels", {"scoring": "f1_macro", "class_weight": [{0: 1.0, 1: 2.0}, {0: 3.0, 1: 1.0}]}),
+]
+
+
+@pytest.mark.filterwarnings("ignore:The 2 targets share weights and alpha")
+@pytest.mark.parametrize(("kind", "options"), PLAIN)
+def test_a_weight_is_a_repetition_in_all_that_a_fit_chooses(kind, options):
+    """Kernels, widths, folds, scores, alpha or C, what the decision adds, and probabilities."""
+    rng = np.random.default_rng(1)
+    X, y = data(rng, 40, "outputs" if kind == "labels" else kind)
+    y = (y > np.median(y, axis=0)).astype(int) if kind == "labels" else y
+    count = rng.integers(1, 4, 40)
+    X[:15, 2], count[:15] = 0.0, 3
+    rows = rng.permutation(np.repeat(np.arange(40), count))
+    cls = kw.MKLRegressor if kind in ("regression", "outputs") else kw.MKLClassifier
+    weighted = cls(**options).fit(X, y, sample_weight=count.astype(float))
+    repeated = cls(**options).fit(X[rows], y[rows])
+    new = rng.normal(size=(7, 3))
+    # measured: 2e-9 where machines are solved by rows in another order
+    np.testing.assert_allclose(decide(weighted, new), decide(repeated, new), rtol=1e-6, atol=1e-6)
+    assert weighted.best_score_ == pytest.approx(repeated.best_score_, rel=2e-3)
+    # what is said of the content, such as the share of zeros
+    assert weighted.defaults_.get("views") == repeated.defaults_.get("views")
+    for name, values in weighted.cv_results_.items():
+        if name not in ("score_name", "std_error_test_score"):
+            # probabilities of machines that are solved roughly; measured: 5e-4
+            np.testing.assert_allclose(values, repeated.cv_results_[name], atol=2e-3, err_msg=name)
+    if kind in ("binary", "classes"):
+        one, other = (model.calibrate(cv=3).predict_proba(new) for model in (weighted, repeated))
+        np.testing.assert_allclose(one, other, atol=2e-3)
+    plain = cls(**options).fit(X, y)
+    assert np.abs(decide(plain, new) - decide(weighted, new)).max() > 1e-2
 
 
 @pytest.mark.parametrize("kind", ["regression", "classes"])
@@ -846,3 +894,153 @@ def test_a_score_beside_a_given_c_warns_unless_it_decides(scoring, warns, rng):
         warnings.simplefilter("always")
         model.fit(X, X[:, 0] > 0)
     assert any("chooses nothing here" in str(one.message) for one in said) == warns
+
+
+@pytest.mark.parametrize(
+    "form", ["array", "columns", "single", "sparse", "frame", "stack", "list of columns"]
+)
+def test_what_happens_to_the_arrays_of_a_fit_changes_no_model(rng, form):
+    """Nor are they changed by a fit, nor new rows by predictions."""
+    X, y = data(rng, 40)
+    new = rng.normal(size=(6, 3))
+    forms = {
+        "array": np.array,
+        "columns": partial(np.array, order="F"),
+        "single": partial(np.array, dtype=np.float32),
+        "sparse": lambda rows: sparse.csr_array(np.where(rows > -0.5, rows, 0.0)),
+        "frame": lambda rows: pd.DataFrame(rows.copy(), columns=list("abc")),
+        "stack": lambda rows: np.stack([kernel(rows, X) for kernel in BANK], axis=2),
+    }
+    if form == "list of columns":
+        forms[form] = lambda rows: [rows[:, [0]].copy(), rows[:, 1:].copy()]
+    make = forms[form]
+    given, rows = make(X), make(new)
+    kernels = {"stack": "precomputed", "list of columns": None}.get(form, list(BANK))
+    weight, target = np.ones(40), y.copy()
+    model = kw.MKLRegressor(kernels, FIXED).fit(given, target, sample_weight=weight)
+
+    def parts(value):
+        if isinstance(value, list):
+            return value
+        return (
+            [value.data]
+            if form == "sparse"
+            else [value[name].array for name in "abc"]
+            if form == "frame"
+            else [value]
+        )
+
+    for found, wanted in ((given, make(X)), (rows, make(new))):
+        for one, other in zip(parts(found), parts(wanted), strict=True):
+            np.testing.assert_array_equal(one, other)
+    assert (target == y).all()
+    assert (weight == 1.0).all()
+    before = model.predict(rows)
+    # memory of sparse rows is shared
+    for one in (*(parts(given) if form != "sparse" else ()), target, weight):
+        one[:] = 7.0
+    np.testing.assert_array_equal(model.predict(rows), before)
+    before[:] = np.nan
+    assert np.isfinite(model.predict(rows)).all()
+
+
+# ---- interruptions ---------------------------------------------------------------------------------
+
+
+class Interrupt:
+    """Ctrl-C at the end of step `at`, and the names of all steps."""
+
+    def __init__(self, at=None):
+        self.at, self.steps = at, []
+
+    def setup(self, estimator, context): ...
+
+    def teardown(self, estimator, context): ...
+
+    def on_fit_task_begin(self, estimator, context): ...
+
+    def on_fit_task_end(self, estimator, context):
+        if context.parent is None:
+            return
+        self.steps.append(context.task_name)
+        if len(self.steps) == self.at:
+            raise KeyboardInterrupt
+
+
+#: Estimators, the kind of their targets, and the same ones without what is tried last, if something is.
+STOPPED = {
+    "metric": (
+        kw.MKLRegressor,
+        "regression",
+        partial(kw.MKLRegressor, learner=RLS2(alpha="auto", relax="auto")),
+    ),
+    "targets": (kw.MKLRegressor, "outputs", None),
+    "costs": (
+        partial(kw.MKLClassifier, scoring="balanced_accuracy"),
+        "binary",
+        partial(kw.MKLClassifier, scoring="balanced_accuracy", class_weight={"no": 1.0, "yes": 1.0}),
+    ),
+    "search": (partial(kw.MKLRegressor, list(BANK), RLS2(n_alphas=20, n_folds=3)), "regression", None),
+    "ridges": (
+        partial(kw.MKLRegressor, list(BANK), RLS2(n_alphas=20, n_folds=3, relax="auto")),
+        "regression",
+        None,
+    ),
+    "path": (partial(kw.MKLClassifierCV, list(BANK), RLS2(), n_alphas=6, cv=3), "binary", None),
+}
+
+
+def table_of(model):
+    """Scores of every fold by the regularisation parameter."""
+    found = model.cv_results_
+    values = zip(
+        *(found[key] for key in found if key in ("alpha", "C") or key.startswith("split")), strict=True
+    )
+    return {float(alpha): scores for alpha, *scores in values}
+
+
+@pytest.mark.parametrize("case", STOPPED)
+def test_ctrl_c_at_any_step_keeps_what_is_complete(rng, case):
+    make, kind, without = STOPPED[case]
+    # with fewer rows no metric is learnt
+    X, y = data(rng, 100 if case == "metric" else 45, kind)
+    whole = Interrupt()
+    reference = make().set_callbacks(whole).fit(X, y)
+    first = whole.steps.index(next(step for step in whole.steps if not step.startswith("fold 1 ")))
+    n, folds = len(whole.steps), sum(step.startswith("fold") for step in whole.steps)
+    kept = None if without is None else without().fit(X, y)
+    few = {first, first + 1, n // 2, folds - 1, folds, n}
+    # the last step of what is tried beside the usual kernels
+    ends = [k for k in range(1, n) if (whole.steps[k - 1][:6], whole.steps[k][:6]) == ("fold 5", "fold 1")]
+    for at in sorted(k for k in few.union(ends) if k > 0):
+        stop = Interrupt(at)
+        model = make().set_callbacks(stop)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                model.fit(X, y)
+            except KeyboardInterrupt:
+                # only where no fold was complete
+                assert at <= first, whole.steps[at - 1]
+                assert not hasattr(model, "model_")
+                continue
+        said = [str(one.message) for one in caught if "interrupted" in str(one.message)]
+        assert len(said) <= 1
+        # at the last step of a stage it has its results
+        assert said or at == folds, whole.steps[at - 1]
+        assert stop.steps[:at] == whole.steps[:at]
+        # the usual kernels are searched to the end where the metric was not
+        unfinished = said and "a learnt metric" in said[0]
+        assert unfinished or not any(step.startswith("fold") for step in stop.steps[at:])
+        if kind != "outputs":
+            table, full = table_of(model), table_of(reference)
+            assert all(np.isfinite(scores).all() for scores in table.values())
+            if case == "path":
+                assert all(scores == full[alpha][: len(scores)] for alpha, scores in table.items())
+                assert len(table) == len(full)
+            mean = {alpha: np.mean(scores) for alpha, scores in table.items()}
+            if said and case in ("search", "path") and "chosen one" not in said[0]:
+                assert mean[model.alpha_] == max(mean.values())
+        np.testing.assert_allclose(decide(model, X[:5]), decide(model, X)[:5], atol=1e-12)
+        if said and "not tried to the end" in said[0]:
+            np.testing.assert_allclose(decide(model, X), decide(kept, X), atol=1e-6)

@@ -376,6 +376,11 @@ def test_changes_of_rls2_on_nci60(rng):
     np.testing.assert_allclose(found["rls2"].coef, plain.coef)
     # a class of a third of the rows: one half of the weight, so that the solution is another one
     assert np.abs(found["balanced"].coef - plain.coef).max() > 1e-3
+    # as if the rows of a class were there twice: of the class in question 1.5 each, of the others .75
+    for c in range(3):
+        rows = np.r_[np.arange(30), np.flatnonzero(y == c)]
+        twice = rls2_one_vs_all(X[rows], y[rows], alphas / 0.75, options, 1e-9)
+        np.testing.assert_allclose(found["balanced"].coef[:, c], twice.coef[:, c], atol=1e-6)
     # the first of the ridge parameters is alpha at the first alpha
     relaxed = found["relaxed"].coef
     assert len(relaxed) == 2 * N_RELAX
@@ -450,7 +455,8 @@ def test_changes_by_a_second_alpha_are_those_of_errors(rng):
     experiment = experiments.get("rls2-relax")
 
     def alone(cell, rng):
-        return rng.uniform(50, 90)
+        # some are equal
+        return float(rng.integers(50, 54))
 
     rows = results_of(
         experiment, options, rng,

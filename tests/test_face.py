@@ -3,9 +3,11 @@
 Modules: `_lazy`, `runs/proposing`, `inspection/answering`, `cli/early`, `cli/helping`, `cli/output`.
 """
 
+import ast
 import enum
 import inspect
 import json
+import math
 import re
 import subprocess
 import sys
@@ -592,6 +594,16 @@ def of_any_type(owner):
         name: one.annotation for name, one in signature.parameters.items() if one.kind is not one.VAR_KEYWORD
     } | {"return": signature.return_annotation}
     return [name for name, kind in kinds.items() if re.search(r"\bAny\b", str(kind))]
+
+
+def test_every_default_is_the_one_of_the_text():
+    n_said = 0
+    for name, parameters, text in public_signatures():
+        for own, said in re.findall(r"^(\w+) : .*?default=(\"[^\"]*\"|\S+?)[,.]?$", text or "", re.M):
+            value = math.inf if said == "inf" else ast.literal_eval(said)
+            assert value == parameters[own].default, (name, own)
+            n_said += 1
+    assert n_said > 400
 
 
 def test_no_public_signature_takes_or_returns_anything():

@@ -1,6 +1,7 @@
 """Features in blocks: the same answers as kernels give, certified, in every form and through every option.
 
-Modules: `gram/features`, `mkl/features/block_descent`, `mkl/features/problem`, `mkl/features/ridge_paths`.
+Modules: `gram/features`, `mkl/features/block_descent`, `mkl/features/problem`, `mkl/features/ridge_paths`,
+`mkl/regularization`.
 """
 
 import itertools

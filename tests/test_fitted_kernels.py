@@ -171,6 +171,19 @@ def test_a_weighted_median_is_that_of_repeated_values(values, weights, factor):
     assert weighted_median(values, factor * weights) == expected
 
 
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("kernel", [RBF("scale"), RBF("median"), Laplacian("median")], ids=repr)
+def test_widths_of_weighted_rows_are_those_of_repeated_ones(kernel, form, X, rng):
+    """Heavy rows are large, so that neither means nor squares are those of equal weights."""
+    A, weights = form(np.where(X > 4.0, X, 0.0)), np.where(X.max(axis=1) > 12.0, 4, 1)
+    assert 4 < (weights > 1).sum() < 27
+    more = form(np.repeat(np.where(X > 4.0, X, 0.0), weights, axis=0))
+    by_weight, repeated = kernel.fitted(A, weights.astype(float)), kernel.fitted(more)
+    assert by_weight.gamma == pytest.approx(repeated.gamma, rel=1e-12)
+    np.testing.assert_allclose(by_weight(A[:4], A), repeated(A[:4], A), rtol=1e-10)
+    assert kernel.fitted(A).gamma != pytest.approx(repeated.gamma, rel=1e-3)
+
+
 @pytest.mark.parametrize("steps", PREPARED, ids=str)
 def test_a_weight_is_a_repetition_and_zero_is_absence(steps, X, rng):
     weights = rng.integers(0, 4, len(X))

@@ -26,6 +26,7 @@ from kernelweave.fitting.folds import (
     FoldScores,
     _beside,
     _thinned,
+    begin_search,
     choose,
     content_folds,
     first_good,
@@ -33,6 +34,7 @@ from kernelweave.fitting.folds import (
     negative_squared_error,
     score_costs,
     score_folds,
+    search_folds,
     split_rows,
     walk_folds,
 )
@@ -581,3 +583,66 @@ def test_copies_of_a_model_leave_out_what_follows_from_the_rest(rng):
     # coefficients alone take 2,400 bytes, and rows 7,200
     assert abs(len(pickle.dumps(model)) - size) < 1000
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), before)
+
+
+@pytest.mark.parametrize("relax", [None, "auto"])
+def test_an_interrupted_search_returns_the_folds_that_are_complete(rng, relax):
+    """Whatever is being scored when Ctrl-C comes."""
+    task, _, _, weight = make_task(rng, n=30)
+    learner, alphas = RLS2(relax=relax), np.geomspace(30.0, 1e-4, 20)
+    folds = [(np.setdiff1d(np.arange(30), test), test) for test in np.arange(30).reshape(3, 10)]
+    plain = negative_squared_error(task.targets, weight)
+
+    def search(at):
+        calls = []
+
+        def score(f, test):
+            calls.append(len(test))
+            if len(calls) == at:
+                raise KeyboardInterrupt
+            return plain(f, test)
+
+        begun = begin_search(task, learner, folds, alphas, score)
+        return begun, search_folds(task, learner, folds, alphas, score, begun=begun), len(calls)
+
+    begun, whole, n_calls = search(0)
+    assert not begun.interrupted
+    assert not whole.interrupted
+    n_ridges = 1 if relax is None else begun.relax.shape[1]
+    for at in range(1, n_calls + 1, 1 if relax is None else 17):
+        try:
+            _, found, _ = search(at)
+        except KeyboardInterrupt:
+            # no fold was complete
+            assert at <= 10 * n_ridges
+            continue
+        assert found.interrupted
+        assert np.isfinite(found.scores).all()
+        assert (np.diff(found.positions) > 0).all()
+        assert 1 <= len(found.scores) <= 3
+        # nothing is scored twice, and all that was complete is there
+        assert found.scores.size <= at - 1
+        for own, values in zip(found.scores, found.values, strict=False):
+            assert own.shape == values.shape[: own.ndim]
+
+
+def test_typical_targets_are_means_and_most_frequent_classes_by_weight(rng):
+    weight = np.r_[np.full(14, 1.0), np.full(10, 3.0)]
+
+    def typical(targets, **kinds):
+        task, *_ = make_task(rng)
+        return replace(task, targets=targets, **{"sample_weight": weight, **kinds}).typical
+
+    Y = rng.normal(size=(24, 2))
+    np.testing.assert_allclose(typical((Y,))[0], [weight @ Y / weight.sum()], rtol=1e-12)
+    # the first classes have more rows, and the last one more weight
+    codes = np.repeat([0, 1, 2], [7, 7, 10])
+    one_each = tuple(np.where(codes == k, 1.0, -1.0)[:, None] for k in range(3))
+    assert np.ravel(typical(one_each, classification=True)).tolist() == [-1.0, -1.0, 1.0]
+    # which factors of classes do not change
+    factors = np.array([50.0, 1.0, 1.0])
+    own = {"class_weight": factors, "sample_weight": weight * factors[codes]}
+    assert np.ravel(typical(one_each, classification=True, **own)).tolist() == [-1.0, -1.0, 1.0]
+    halves = tuple(np.where(rows, 1.0, -1.0)[:, None] for rows in (np.arange(24) < 14, np.arange(24) >= 14))
+    found = typical(halves, classification=True, multilabel=True)
+    assert np.ravel(found).tolist() == [-1.0, 1.0]

@@ -4,6 +4,7 @@ Modules: `runs/doubts`.
 """
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ pytest.importorskip("cyclopts")
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 
 from kernelweave_app.cli.app import run
+from kernelweave_app.runs import doubts
 from kernelweave_app.runs.doubts import SHOWN, _listed, find_giveaways
 from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.preparing import prepare
@@ -81,6 +83,22 @@ def test_few_columns_are_named_and_others_counted():
         said = _listed({f"c{k}": "why" for k in range(n)})
         assert said.count(": why") == SHOWN
         assert said.endswith("; and 2 more") == (n > SHOWN)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_one_column_and_several_are_told_in_words_of_their_own(n, monkeypatch):
+    names = {f"c{k}": "why" for k in range(n)}
+    monkeypatch.setattr(doubts, "find_giveaways", lambda table: names | {"id": "why"})
+    told = doubts.doubts_of_table(SimpleNamespace(row_names_read=names, row_names=("id",)))
+    assert list(told) == (["row names", "giveaways"] if n else [])
+    for name, start in (("row names", "look"), ("giveaways", "tell")):
+        if n:
+            [sentence] = told[name].sentences
+            assert sentence.text.startswith(f"A column {start}s " if n == 1 else f"2 columns {start} ")
+            assert f"eave {'it' if n == 1 else 'them'} out (`drop`)" in sentence.text
+            assert "(c0: why" in sentence.text.replace("'", "")
+            [cited] = sentence.numbers
+            assert cited.value == n
 
 
 def test_other_units_of_a_number_are_found(rng):

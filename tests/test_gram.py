@@ -20,6 +20,7 @@ from kernelweave.gram import (
     gram_from_stack,
     repair_gram,
 )
+from kernelweave.gram.base import pieces
 from problems import compress, rbf_stack
 
 N = 31
@@ -74,12 +75,12 @@ def close(a, b):
 
 
 @pytest.mark.parametrize("n_vectors", [1, 2])
-@pytest.mark.parametrize("chosen", [None, [0], [5, 1, 2]])
+@pytest.mark.parametrize("chosen", [None, [], [0], [5, 1, 2]])
 def test_forms_and_products(gram, stack, rng, n_vectors, chosen, monkeypatch):
     if n_vectors == 2:
         monkeypatch.setattr("kernelweave.gram.factors.PIECE", 3 * N)
     C = rng.normal(size=(n_vectors, N))
-    idx = None if chosen is None else np.array(chosen)
+    idx = None if chosen is None else np.array(chosen, dtype=np.intp)
     every = slice(None) if chosen is None else idx
     close(gram.quadratic_forms(C, idx), np.einsum("ti,ijm,tj->m", C, stack, C)[every])
     close(gram.matvecs(C, idx), np.einsum("ijm,tj->mti", stack, C)[every])
@@ -122,6 +123,7 @@ def test_combinations(gram, stack, rng, which):
 def test_diagonals_traces_and_bounds(gram, stack):
     close(gram.diagonal(), np.einsum("iim->mi", stack))
     close(gram.diagonal(np.array([5, 0, 3])), np.einsum("iim->mi", stack)[[5, 0, 3]])
+    assert gram.diagonal(np.empty(0, dtype=np.intp)).shape == (0, N)
     close(gram.trace(), np.einsum("iim->m", stack))
     largest = np.array([np.linalg.eigvalsh(stack[:, :, m])[-1] for m in range(stack.shape[2])])
     assert (gram.norm_bound >= largest * (1 - 1e-12)).all()
@@ -243,6 +245,44 @@ def test_panels(rows, gram, stack):
     assert np.isfinite(gram.combine(np.ones(gram.n_kernels))).all()
 
 
+def test_what_is_derived_leaves_the_matrices_and_the_arguments_as_they_are(gram, stack, rng):
+    """Also what is written into results."""
+    n_kernels = stack.shape[2]
+    w, C, p = rng.uniform(0.5, 2.0, n_kernels), rng.normal(size=(2, N)), rng.dirichlet(np.ones(N))
+    D, some, rows = rng.uniform(0.5, 2.0, (n_kernels, N)), np.array([5, 0, 2]), np.array([4, 0, 9])
+    for array in (w, C, p, D, some, rows):
+        array.flags.writeable = False
+    level = np.einsum("i,ijm,j->m", p, stack, p)
+    centred = stack - (p @ stack.swapaxes(0, 1))[:, None] - (p @ stack.swapaxes(0, 1))[None] + level
+    derived = {
+        "rescale": (lambda gram, **how: gram.rescale(D, **how), stack * D.T[:, None] * D.T[None]),
+        "center": (lambda gram, **how: gram.center(p, **how), centred),
+    }
+    for change, wanted in derived.values():
+        found = change(gram)
+        close(found.combine(w), wanted @ w)
+        close(gram.combine(w), stack @ w)
+        # what was made may be overwritten
+        close(found.rescale(D, overwrite=True).diagonal(), np.einsum("iim->mi", wanted) * D**2)
+        close(gram.diagonal(), np.einsum("iim->mi", stack))
+    close(gram.take(some).combine(w[:3]), stack[:, :, some] @ w[:3])
+    close(gram.restrict(rows).combine(w), stack[np.ix_(rows, rows)] @ w)
+    for _ in range(2):
+        for result, wanted in (
+            (gram.diagonal(), np.einsum("iim->mi", stack)),
+            (gram.diagonal(some), np.einsum("iim->mi", stack)[some]),
+            (gram.combine(w), stack @ w),
+            (gram.matvec(w, C), C @ (stack @ w)),
+            (gram.matvecs(C), np.einsum("ijm,tj->mti", stack, C)),
+            (gram.quadratic_forms(C), np.einsum("ti,ijm,tj->m", C, stack, C)),
+            (gram.trace(), np.einsum("iim->m", stack)),
+            (gram.trace(p), np.einsum("i,iim->m", p, stack)),
+        ):
+            close(result, wanted)
+            if result.flags.writeable:
+                result[:] = np.nan
+
+
 # ---- similarities that are no kernels -------------------------------------------------------------
 
 
@@ -271,6 +311,32 @@ def test_repair(similarities):
         repair_gram(np.array([[1.0, 0.5], [0.0, 1.0]]))
     with pytest.raises(kw.InputError, match="`how` must be 'clip' or 'shift', got 'drop'"):
         repair_gram(similarities, "drop")
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])
+@pytest.mark.parametrize(
+    ("given", "share"), [(np.float64, 1e-8), (np.float32, 4e-6)], ids=["double", "single"]
+)
+def test_what_is_rounding_is_a_share_of_the_matrix(unit, given, share, rng):
+    """In any unit: asymmetry and negative eigenvalues as large as the rounding of the numbers, and larger ones."""
+    V, _ = np.linalg.qr(rng.normal(size=(20, 20)))
+    K = unit * (V * np.r_[0.0, np.linspace(0.5, 2.0, 19)]) @ V.T
+    size, bend = np.abs(K).max(), np.triu(np.ones((20, 20)), 1)
+    for times, refused in ((0.2, False), (5.0, True)):
+        for wrong, error, words in (
+            (K + times * share * size * bend * (np.arange(20) == 7), kw.InputError, "must be symmetric"),
+            (
+                K - times * share * 2.0 * unit * np.outer(V[:, 0], V[:, 0]),
+                kw.NotPSDError,
+                "positive semidefinite",
+            ),
+        ):
+            stack = np.stack([K, wrong], axis=2).astype(given)
+            if refused:
+                with pytest.raises(error, match=f"Kernel 1 .*{words}"):
+                    gram_from_stack(stack)
+            else:
+                gram_from_stack(stack)
 
 
 @pytest.mark.parametrize("learner", ["rls2", "simple", "uniform", "align", "rkl", "deep-uniform"])
@@ -382,3 +448,12 @@ def test_weights_of_another_number_of_kernels_are_refused(form, stack):
         kw.InputError, match=r"`weights` must have one entry per kernel, shape \(7,\), got \(6,\)"
     ):
         form(stack).combine(np.ones(6))
+
+
+@pytest.mark.parametrize("step", [-1, 0, 1, 3, 7, 8])
+def test_pieces_have_the_size_that_was_asked_for(step):
+    parts = [np.arange(7)[one] for one in pieces(7, step)]
+    assert np.concatenate(parts).tolist() == list(range(7))
+    assert [len(part) for part in parts[:-1]] == [max(1, step)] * (len(parts) - 1)
+    assert len(parts) == -(-7 // max(1, step))
+    assert list(pieces(0, step)) == []

@@ -104,6 +104,11 @@ def test_scores_are_those_of_the_functions_for_predictions(fitted):
     # the curve is kept at times of events, where alone it steps
     assert found[WITHOUT].value == pytest.approx(score, abs=1e-12)
     assert found[BRIER].value < found[WITHOUT].value
+    # before the first time nothing has happened
+    early = HeldTimes.of(model, X[70:], y[70:], y[:70], times=np.array([0.5 * times[0], times[3]]))
+    np.testing.assert_allclose(early.alone, np.tile([1.0, share[3]], (50, 1)))
+    assert (early.predicted_at(0.4 * times[0]) == 1.0).all()
+    np.testing.assert_array_equal(early.predicted_at(times[3]), early.survival[:, 1])
 
 
 def test_equal_risks_gain_nothing_and_a_better_one_gains(fitted):

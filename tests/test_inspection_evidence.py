@@ -651,6 +651,48 @@ def test_without_an_interval_no_verdict_on_more_rows(monkeypatch):
     assert said(0.2) == []
 
 
+@pytest.mark.parametrize(("rows", "own", "n", "text"), [
+    (20_000, 20, 20, "0.9123"), (0, 20_000, 20, "0.9123"), (0, None, 20_000, "0.9123"), (20, 20_000, 20_000, "0.91"),
+    (0, 20, 20_000, "0.91"), (0, None, 20, "0.91"),
+])  # fmt: skip
+def test_digits_are_those_of_the_rows_behind_a_number(rows, own, n, text):
+    from kernelweave.inspection.registry import Finding, Interval
+
+    made = Finding({"a": Interval(0.91234, n=own)}, rows=rows, n=n, details={"a": 0.91234})
+    assert made.says("score", "It is {v:score}.", v=("values", "a", "value")).sentence == f"It is {text}."
+    # numbers of the details are of all rows
+    told = made.says("score", "It is {v:score}.", v=("details", "a")).sentence
+    assert told == f"It is {'0.9123' if (rows or n) == 20_000 else '0.91'}."
+
+
+def test_numbers_of_tables_have_the_digits_of_their_rows():
+    """Of scores, which are named by the first cell, in numbers or in units of the targets; and of their ends."""
+    from kernelweave._drawing import rounded
+    from kernelweave.inspection.registry import Interval, Table
+
+    rows = {1: 2, 10: 2, 100: 2, 101: 3, 1000: 3, 1001: 4, 100_000: 4}
+    for n, digits in rows.items():
+        assert rounded(1 / 3, n) == f"{1 / 3:.{digits}f}"
+        assert rounded(1 / 3, n, "percent") == f"{100 / 3:.{digits - 2}f} %"
+        assert rounded(-1e-9, n) == f"{0:.{digits}f}"
+        found = {
+            "accuracy": Interval(0.05234, 0.04234, 0.08678, "by hand", n),
+            "RMSE": Interval(0.98765, n=n),
+        }
+        scores = Table.of_scores("a", "A", found, "note").shown()
+        ends = [f"{v:.{digits}f}" for v in (0.05234, 0.04234, 0.08678)]
+        assert scores == [
+            ["accuracy", *ends, str(n), "by hand"],
+            ["RMSE", f"{0.98765:.{digits}g}", *scores[1][2:]],
+        ]
+        own = Table("b", "B", ["x", "n", "y"], [[1 / 3, n, 2 / 3]], "", {"x": "score@n", "y": "percent@1000"})
+        assert own.shown() == [[f"{1 / 3:.{digits}f}", str(n), "66.7 %"]]
+        assert len(Table("c", "C", ["n"], [[n]] * 4, "").shown(3)) == 3
+    assert [rounded(k / 9, 9, "fraction") for k in (0, 4, 9)] == ["0 of 9", "4 of 9", "9 of 9"]
+    assert rounded(0.4, 10, "fraction") == "40 %"
+    assert [rounded(v, 10, "units") for v in (12345.6, 123456.7, 0.0123)] == ["12346", "1.2e+05", "0.012"]
+
+
 def test_sentences_without_an_interval_have_no_brackets():
     from kernelweave.inspection.registry import Finding, Interval, ends
 

@@ -19,7 +19,7 @@ from sklearn.metrics import log_loss
 
 import kernelweave as kw
 from kernelweave import InputError, inspection
-from kernelweave.inspection import paired
+from kernelweave.inspection import paired, stability
 from kernelweave.inspection.held import HeldOut
 from kernelweave.inspection.permutation import permutation_p_value
 from kernelweave.inspection.registry import Basis, Rows, collect, compute
@@ -157,8 +157,10 @@ def test_corrected_t_test_by_hand_and_its_errors(rng):
     assert same.difference == pytest.approx(0.1)
     assert same.p_value == 1.0
     assert np.isnan([same.low, same.high]).all()
-    with pytest.raises(InputError, match="got 10 and 9"):
-        inspection.compare_folds(one, two[:9], 1 / 9)
+    for n, m in ((10, 9), (1, 1)):
+        with pytest.raises(InputError, match=f"got {n} and {m}"):
+            inspection.compare_folds(one[:n], two[:m], 1 / 9)
+    assert inspection.compare_folds(one[:2], two[:2], 1.0).n == 2
 
 
 def test_the_corrected_test_finds_differences_as_rarely_as_it_says():
@@ -451,6 +453,33 @@ def test_stability_of_halves_is_that_of_fits_by_hand(patients):
     wide = inspection.weight_stability(model, X, y, n_samples=4, sampling="bootstrap", choose_again=True)
     assert len(wide.samples) == 4
     assert (wide.largest, wide.selected, bool(np.isnan(wide.view_frequency).all())) == (0, (), True)
+
+
+@pytest.mark.parametrize("sampling", ["halves", "bootstrap"])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_samples_hold_every_class_and_whole_groups(sampling, grouped, rng):
+    """Both halves together are all rows; a class of one row is in both."""
+    y = np.array([0] * 9 + [1] * 6 + [2])
+    groups = np.repeat(np.arange(8), 2) if grouped else None
+    drawn = list(stability._samples(Rows(np.zeros((16, 1)), y, groups=groups), 6, sampling, True, 0))
+    again = stability._samples(Rows(np.zeros((16, 1)), y, groups=groups), 6, sampling, True, 0)
+    assert all((one == other).all() for one, other in zip(drawn, again, strict=True))
+    assert len(drawn) == 6
+    for rows in drawn:
+        counts = np.bincount(rows, minlength=16)
+        if grouped:
+            assert (counts[::2] == counts[1::2]).all()
+            assert len(rows) == (16 if sampling == "bootstrap" else 8)
+        elif sampling == "bootstrap":
+            assert np.bincount(y[rows]).tolist() == [9, 6, 1]
+        else:
+            assert np.bincount(y[rows])[1:].tolist() == [3, 1]
+            assert counts.max() == 1
+    for one, other in zip(drawn[::2], drawn[1::2], strict=True):
+        if sampling == "halves":
+            assert sorted({*one, *other}) == list(range(16))
+            assert len(one) + len(other) == (16 if grouped else 17)
+    assert len({tuple(rows) for rows in drawn}) == 6
 
 
 def test_halves_count_rows_by_their_weights():

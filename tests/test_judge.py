@@ -1,12 +1,13 @@
 """Exported certificates, judged by a file that imports nothing of kernelweave.
 
-Modules: `judge`, `results/solution`.
+Modules: `judge`, `results/solution`, `machines/bordered`.
 """
 
 import json
 import shutil
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -103,6 +104,34 @@ def test_losses_and_boxes_are_those_of_the_library(name):
             limits = [end[0] for end in loss.bounds(np.array([y]), np.array([cost]))]
             found = [float(min(max(end, -far), far)) for end in judge.box(p, judge.Q(y), judge.Q(cost))]
             np.testing.assert_allclose(found, np.clip(limits, -float(far), float(far)), rtol=1e-15)
+
+
+@needs_long_double
+@pytest.mark.parametrize("name", [name for name, kind in LOSSES.items() if kind.rowwise])
+def test_the_objective_is_bounded_at_the_worse_end_of_every_decision_value(name):
+    """With decision values known to some error, an intercept, costs of rows and half the quadratic form."""
+    loss, costs = as_loss(name, 0.25), np.array([1.0, 0.5, 2.0])
+    y = np.array([1.0, -1.0, 1.0]) if loss.classifies else np.array([0.5, 2.0, 0.0])
+    f, error = np.array([0.25, -0.5, 1.0]), np.array([0.5, 0.25, 0.0])
+    p = {
+        "loss": name,
+        "epsilon": 0.25,
+        **vars(loss),
+        "set": "CappedSimplex",
+        "set_value": 1.0,
+        "scale": [2.0],
+    }
+    p |= {"C": 3.0, "sample_weight": costs.tolist(), "regularization": 0.5, "intercept": True}
+    fit = {"dual_coef": [[0.0] * 3], "weights": [1.0], "ball": [], "feature_coef": [], "intercept": [0.125]}
+    exact = [[judge.Q(v) for v in values] for values in (f, error)]
+    kernels = SimpleNamespace(
+        combine=lambda d, c: (*exact, judge.Q(1.5)), quadratic_forms_above=lambda b: [judge.Q(0)]
+    )
+    upper, lower = judge.bounds(p, fit | {"proof": []}, kernels, [[judge.Q(v) for v in y]])
+    ends = [loss.value(y, f + 0.125 + sign * error) for sign in (-1.0, 1.0)]
+    wanted = 0.5 * 0.5 * 1.5 + 3.0 * costs @ np.maximum(*ends)
+    assert float(upper) == pytest.approx(wanted, rel=1e-12)
+    assert lower <= upper
 
 
 @needs_long_double

@@ -1,6 +1,6 @@
 """Kernels of low rank are found, whatever their spectrum, and the others are given up early.
 
-Modules: `gram/low_rank`, `gram/building`, `gram/stack`, `_loops/packed`.
+Modules: `gram/low_rank`, `gram/building`, `gram/stack`, `_loops/packed`, `fitting/source`.
 """
 
 import numpy as np

@@ -1,4 +1,7 @@
-"""Weights and alpha of each of many targets: fits on folds as the oracle, limits, invariances."""
+"""Weights and alpha of each of many targets: fits on folds as the oracle, limits, invariances.
+
+Modules: `estimators/own_targets`, `estimators/regressor`.
+"""
 
 from __future__ import annotations
 

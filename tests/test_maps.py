@@ -1,6 +1,6 @@
 """Maps of rows to features close to kernels: pivots, random features, and bases of single columns.
 
-Modules: `kernels/maps`, `kernels/additive`, `gram/random_pivots`.
+Modules: `kernels/maps`, `kernels/additive`, `gram/random_pivots`, `kernels/base`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Missing cells and missing views: what kernels, estimators and files do about them.
 
 Modules: `estimators/missing`, `fitting/missing`, `fitting/partial`, `inspection/missing`, `kernels/pairs`,
-`kernels/steps`, `views/encoding`.
+`kernels/steps`, `views/encoding`, `fitting/source`.
 """
 
 import numpy as np
@@ -132,6 +132,25 @@ def test_a_weight_equals_a_repetition(step):
     often = np.repeat(HOLES, weights.astype(int), axis=0)
     k = RBF(gamma="median").prepared("standardize", step)
     np.testing.assert_allclose(k.fitted(HOLES, weights)(HOLES), k.fitted(often)(HOLES), atol=1e-10)
+
+
+@pytest.mark.parametrize("step", ["impute", "impute-median", "impute-nearest"])
+def test_the_most_frequent_category_fills_by_weight(step):
+    """The first has more rows, the last more weight; and numbers beside it as if rows were repeated."""
+    categories = np.array(["a"] * 16 + ["b"] * 10 + [None] * 4, dtype=object)
+    frame = pd.DataFrame({"size": HOLES[:30, 0], "kind": categories, "far": HOLES[:30, 1]})
+    weights = np.r_[np.full(16, 1), np.full(14, 2)]
+    table, often = (
+        kw.views.as_table(one, missing=True) for one in (frame, frame.loc[np.repeat(np.arange(30), weights)])
+    )
+    for own, code in ((None, 0.0), (weights.astype(float), 1.0)):
+        fitted = Linear().prepared(step).fitted(table, own)
+        filled = fitted.steps[0].apply(table).values
+        assert (filled[26:, 1] == code).all()
+        assert (filled[:26, 1] == np.repeat([0.0, 1.0], [16, 10])).all()
+    if step != "impute-nearest":
+        again = Linear().prepared(step).fitted(often).steps[0].apply(table).values
+        np.testing.assert_allclose(filled, again)
 
 
 @pytest.mark.parametrize(
@@ -345,22 +364,31 @@ def test_training_rows_as_new_rows_have_the_values_of_training(how):
         np.testing.assert_allclose(source.query_diagonal(source.raw, m), full.diagonal(), atol=1e-8)
 
 
-def test_filled_values_are_means_of_the_views_that_are_there():
+@pytest.mark.parametrize("weighted", [False, True])
+def test_filled_values_are_means_of_the_views_that_are_there(weighted, rng):
+    """Of all their kernels, each less its mean and divided by its spread, with the weights of rows."""
     views, y = two_views()
-    holes = with_holes(views)
-    source = (
-        kw.MKLClassifier([RBF(gamma=0.1)], "simple", missing_views="renormalize").fit(holes, y).model_.source
-    )
+    holes, kinds = with_holes(views), (RBF(gamma=0.1), Linear(), RBF(gamma=1.0))
+    weight = rng.uniform(0.2, 3.0, len(y)) if weighted else np.ones(len(y))
+    model = kw.MKLClassifier(list(kinds), "simple", missing_views="renormalize")
+    source = model.fit(holes, y, sample_weight=weight if weighted else None).model_.source
     there = {v: ~np.isnan(holes[v]).all(axis=1) for v in "ab"}
-    K = {v: RBF(gamma=0.1)(np.nan_to_num(holes[v])) for v in "ab"}
-    level = {v: K[v][np.ix_(there[v], there[v])].mean() for v in "ab"}
-    raw = dict(enumerate(K for _, K in source._cross_of(source.raw, {0, 1})))
+    K = {(v, kind): kind(np.nan_to_num(holes[v])) for v in "ab" for kind in kinds}
+    level, spread = {}, {}
+    for (v, kind), own in K.items():
+        p = weight * there[v] / (weight @ there[v])
+        level[v, kind] = p @ own @ p
+        spread[v, kind] = p @ own.diagonal() - level[v, kind]
+    units = {v: np.mean([(K[v, k] - level[v, k]) / spread[v, k] for k in kinds], axis=0) for v in "ab"}
+    raw = dict(enumerate(K for _, K in source._cross_of(source.raw, set(range(6)))))
+    keys = [(kernel.view, kind) for kernel in source.kernels for kind in kinds if kernel.kernel == kind]
+    assert sorted(map(str, keys)) == sorted(map(str, K))
     for i in range(0, 60, 7):
         for j in range(0, 60, 5):
             known = [v for v in "ab" if there[v][i] and there[v][j]]
-            mean = np.mean([(K[v][i, j] - level[v]) / (1 - level[v]) for v in known]) if known else 0.0
-            for m, v in enumerate("ab"):
-                expected = K[v][i, j] if v in known else level[v] + (1 - level[v]) * mean
+            mean = np.mean([units[v][i, j] for v in known]) if known else 0.0
+            for m, key in enumerate(keys):
+                expected = K[key][i, j] if key[0] in known else level[key] + spread[key] * mean
                 assert raw[m][i, j] == pytest.approx(expected)
 
 

@@ -1,6 +1,6 @@
 """Several labels of a row: one problem for each, with scikit-learn's conventions.
 
-Modules: `estimators/targets`.
+Modules: `estimators/targets`, `fitting/model`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Every normaliser against its formula, written out on small matrices, and against explicit feature maps.
 
-Modules: `normalizers`.
+Modules: `normalizers`, `fitting/task`.
 """
 
 import numpy as np

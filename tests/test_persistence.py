@@ -1,6 +1,6 @@
 """Model files: the same outputs after a round trip, and nothing that could run code.
 
-Modules: `persistence`, `fitting/rowless`.
+Modules: `persistence`, `fitting/rowless`, `persistence/archive`, `persistence/foreign`, `persistence/states`.
 """
 
 import gzip

@@ -1,6 +1,6 @@
 """Probabilities of the logistic loss: scikit-learn's at one linear kernel, for every learner, and in every place.
 
-Modules: `estimators/classifier`.
+Modules: `estimators/classifier`, `fitting/prediction`.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """Margin and radius: gradients, invariances, the convex form of RKL, and its global certificate.
 
-Modules: `learners/radius`, `mkl/radius`, `mkl/criteria/radius`, `mkl/steps/rkl`.
+Modules: `learners/radius`, `mkl/radius`, `mkl/criteria/radius`, `mkl/steps/rkl`, `mkl/steps/descent`, `mkl/families`.
 """
 
 from functools import cache
@@ -13,6 +13,7 @@ import kernelweave as kw
 from kernelweave import InputError, solve_meb, solve_rkl, solve_svc, solve_svm_mkl
 from kernelweave.gram import as_gram, gram_from_stack
 from kernelweave.kernels import Linear
+from kernelweave.learners import radius
 from kernelweave.learners.radius import FAMILIES
 from kernelweave.machines.losses import SquaredHinge, as_loss
 from kernelweave.machines.machine import Machine
@@ -182,6 +183,26 @@ def test_parametric_kernels_are_their_formulas(rng, tmp_path, family):
     np.testing.assert_array_equal(again.decision_function(X[120:]), model.decision_function(X[120:]))
 
 
+@pytest.mark.parametrize("kind", ["rkl", "kl-c", "margin"])
+def test_without_a_start_a_family_begins_at_the_best_of_several(rng, kind, monkeypatch):
+    X = rng.normal(size=(50, 3))
+    calls, solve = [], radius.solve_radius_problem
+
+    def spy(*args, start, **options):
+        calls.append((start, solve(*args, start=start, **options)))
+        return calls[-1][1]
+
+    monkeypatch.setattr(radius, "solve_radius_problem", spy)
+    learner = kw.learners.ARDGaussian(C=3.0, kind=kind, tol=0.1)
+    kw.MKLClassifier(kw.banks.linear_features(3), learner).fit(X, X[:, 0] * X[:, 1] > 0.0)
+    *trials, (start, found) = calls
+    shares = [first / trials[2][0] for first, _ in trials]
+    np.testing.assert_allclose(shares, np.outer(np.divide(radius.STARTS, radius.STARTS[2]), np.ones(3)))
+    best = min((trial for _, trial in trials), key=lambda trial: trial.value)
+    np.testing.assert_array_equal(start, best.weights)
+    assert found.value <= best.value < max(trial.value for _, trial in trials)
+
+
 def test_bounds_of_learners_are_multiples_of_equal_parts_of_a_mean_squared_distance(rng):
     X = rng.normal(size=(50, 3))
     y = np.sign(X[:, 0] * X[:, 1])
@@ -292,8 +313,11 @@ def test_families_of_ones_own_that_cannot_be_used(rng):
             KernelFamily(lambda t: K, start)
     with pytest.raises(InputError, match="function of the parameters"):
         KernelFamily(K, [1.0])
-    with pytest.raises(InputError, match=r"shape \(n_samples, n_samples\)"):
-        KernelFamily(lambda t: np.ones(5), [1.0])
+    for shape in ((), (0,), (5,), (5, 4), (0, 0), (2, 2, 2)):
+        with pytest.raises(
+            InputError, match=r"shape \(n_samples, n_samples\), got \(" + ", ".join(map(str, shape))
+        ):
+            KernelFamily(lambda t, shape=shape: np.ones(shape), [1.0])
     with pytest.raises(InputError, match="symmetric"):
         KernelFamily(lambda t: np.triu(np.ones((5, 5))), [1.0])
     with pytest.raises(InputError, match="NaN or infinity"):
@@ -786,6 +810,10 @@ def test_a_descent_that_is_stopped_bounds_the_whole_convex_problem(kind, step, m
         gram, y, best = linear_problem(kind, seed)
         found = kw.solvers.solve_radius(gram, y, 10.0, kind, solver=step, max_iter=max_iter, tol=1e-6)
         assert found.certificate.kind == "joint"
+        assert 1 <= found.n_iter <= max_iter
+        assert found.n_iter == len(found.trace["objective"]) - 1
+        if found.status is kw.solvers.Status.UNFINISHED:
+            assert found.n_iter == max_iter
         assert found.gap >= found.primal - best.primal - 1e-12 * abs(best.primal)
         assert (found.status is kw.solvers.Status.CONVERGED) == (found.rel_gap <= 1e-6)
 

@@ -3,6 +3,8 @@
 Modules: `results`, `results/certificate`, `results/solution`, `mkl/problems`.
 """
 
+import inspect
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +18,7 @@ from kernelweave.machines.machine import Machine, OnKernel
 from kernelweave.mkl.criteria.deep import DualValue
 from kernelweave.mkl.deep import DeepKernel, Descent, solve_deep
 from kernelweave.mkl.layers import Layers
-from kernelweave.results import Certificate, Status
+from kernelweave.results import Certificate, RelaxedSolution, Status
 
 
 @pytest.fixture
@@ -197,3 +199,55 @@ def test_a_sum_says_what_is_bounded_of_all_its_parts():
         assert found.kind == of_all
         assert (found.primal, found.dual, found.rounding) == tuple(len(kinds) * v for v in (2.0, 1.0, 0.5))
     assert Certificate.total([part("joint"), part("joint", Status.STALLED)]).status is Status.STALLED
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+@pytest.mark.parametrize(("on_features", "own_intercepts"), [(True, True), (True, False), (False, False)])
+def test_one_of_several_ridges_has_its_part_of_everything(rng, outputs, on_features, own_intercepts):
+    """Some solutions took no factor, and have no determinant; centred statistics have an intercept of each ridge."""
+    shape = (3, 5) if outputs == 1 else (3, 5, outputs)
+    coef, none = rng.normal(size=shape), np.empty(0)
+    intercept = rng.normal(size=shape[:1] + shape[2:]) if own_intercepts else 0.25
+    whole = RelaxedSolution(
+        weights=np.ones(2), dual_coef=none if on_features else coef, intercept=intercept,
+        certificate=Certificate("ridge", 2.0, 1.0, 1.0), n_iter=4, feature_coef=coef if on_features else none,
+        relax=np.array([3.0, 2.0, 1.0]), ridge_primal=np.array([4.0, 5.0, 8.0]), ridge_gap=np.array([1.0, 2.0, 2.0]),
+    )  # fmt: skip
+    for logs in (np.nan, np.array([0.5, 0.25, 0.125])):
+        for k in range(3):
+            one = replace(whole, ridge_log_det=logs).at(k)
+            assert (one.relax, one.ridge_rel_gap) == (3.0 - k, [0.25, 0.4, 0.25][k])
+            assert one.ridge_log_det == [0.5, 0.25, 0.125][k] or np.isnan(logs).all()
+            held, empty = (
+                (one.feature_coef, one.dual_coef) if on_features else (one.dual_coef, one.feature_coef)
+            )
+            np.testing.assert_array_equal(held, coef[k])
+            assert empty.size == 0
+            np.testing.assert_array_equal(one.intercept, intercept[k] if own_intercepts else intercept)
+            assert isinstance(one.intercept, float) or np.ndim(one.intercept)
+
+
+SOLVERS = {
+    "rls2_problem": "solve_rls2",
+    "margin_problem": "solve_svm_mkl",
+    "rkl_problem": "solve_rkl",
+    "cardinality_problem": "solve_cardinality_mkl",
+    "machine_problem": "solve_svc",
+}
+
+
+@pytest.mark.parametrize("problem", SOLVERS)
+def test_a_problem_has_the_defaults_of_its_solver_and_of_its_text(problem):
+    own, other = (
+        {name: one.default for name, one in inspect.signature(function).parameters.items()}
+        for function in (getattr(kw.problems, problem), getattr(kw.solvers, SOLVERS[problem]))
+    )
+    shared = (
+        (own.keys() & other.keys()) - {"loss"} if problem == "machine_problem" else own.keys() & other.keys()
+    )
+    assert len(shared) > 2
+    assert {name: own[name] for name in shared} == {name: other[name] for name in shared}
+    said = re.findall(r"^    (\w+) : .*default=(\S+)$", getattr(kw.problems, problem).__doc__, re.M)
+    assert {name: repr(own[name]) for name, _ in said} == {
+        name: text.replace('"', "'") for name, text in said
+    }

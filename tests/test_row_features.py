@@ -1,6 +1,7 @@
 """Machines on rows that are read in chunks: the same as in memory, whatever the chunks, sources and workers.
 
-Modules: `rows/row_features`, `rows/validation`, `gram/chunked`, `mkl/features/row_machine`, `mkl/features/row_newton`.
+Modules: `rows/row_features`, `rows/validation`, `gram/chunked`, `mkl/features/row_machine`, `mkl/features/row_newton`,
+`rows/chunks`.
 """
 
 from __future__ import annotations
@@ -312,6 +313,29 @@ def test_a_copy_of_the_features_is_read_in_later_passes(
     assert list(cache.iterdir())
     del part
     assert not list(cache.iterdir())
+
+
+def test_a_pass_over_dask_rows_is_one_computation_of_all_parts(data: tuple[np.ndarray, ...]) -> None:
+    import dask
+    import dask.array as da
+    from dask.local import get_sync
+
+    calls = []
+
+    def scheduler(*args: object, **settings: object) -> object:
+        calls.append(args)
+        return get_sync(*args, **settings)
+
+    Z, y = data[0][:60], data[1][:60]
+    with dask.config.set(scheduler=scheduler):
+        rows = kw.RowFeatures(da.from_array(Z, chunks=(25, 12)), y, groups=GROUPS)
+        assert len(calls) == 1
+        R = np.linspace(-1.0, 1.0, 120).reshape(2, 60)
+        np.testing.assert_allclose(rows.products(R), R @ Z, rtol=1e-12, atol=1e-12)
+        assert len(calls) == 2
+        kept = rows.restrict(np.arange(5, 60, 2))
+        np.testing.assert_allclose(kept.products(R[:, 5::2]), R[:, 5::2] @ Z[5::2], rtol=1e-12, atol=1e-12)
+        assert len(calls) == 3
 
 
 def test_folders_of_copies_that_are_refused(data: tuple[np.ndarray, ...], tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import io
 import os
 import signal
 from dataclasses import replace
+from decimal import Decimal
 from types import SimpleNamespace
 
 import numpy as np
@@ -618,3 +619,22 @@ def test_one_solution_short_of_its_tolerance_is_one_too_many(rng, monkeypatch):
 
     monkeypatch.setattr(validation, "rls2_path", late)
     assert not validation._of_fold(statistics, statistics, alphas, options)[-1]
+
+
+@pytest.mark.parametrize(("values", "numbers"), [
+    ([Decimal("1.5"), Decimal(2)], [1.5, 2.0]), ([1, True], [1.0, 1.0]), ([2, 0.5], [2.0, 0.5]),
+    (["1.5", "2"], None), ([1.5, "2"], None), ([b"1", 2], None), ([1, object()], None), ([1, [2]], None),
+])  # fmt: skip
+def test_objects_are_numbers_unless_one_of_them_is_a_text(values, numbers):
+    column = np.empty(len(values), dtype=object)
+    column[:] = values
+    rows = pd.DataFrame({"a": column, "b": [0.25, 0.75], "y": [1.0, 3.0]})
+
+    def read():
+        return kw.rows.block_statistics(rows, target="y", groups={"one": ["a"], "two": ["b"]})
+
+    if numbers is None:
+        with pytest.raises(kw.InputError, match=r"Column 'a'.* must hold numbers"):
+            read()
+    else:
+        np.testing.assert_allclose(read().Zty[0], np.dot(numbers, [1.0, 3.0]))

@@ -9,9 +9,11 @@ Modules: `runs`, `runs/columns`, `runs/division`, `runs/estimating`, `runs/evide
 import errno
 import hashlib
 import os
+import re
 import sys
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -1359,3 +1361,59 @@ def test_modules_of_runs_are_imported_on_first_use():
 def test_targets_that_say_nothing_are_refused(cells, task, said):
     with pytest.raises(kw.InputError, match=said):
         columns.read_target(pd.DataFrame({"y": cells}), ["y"], task)
+
+
+@pytest.mark.parametrize(("name", "hidden", "extra"), [
+    ("a.parquet", "pyarrow.parquet", "pyarrow: pip install 'kernelweave[parquet]'"),
+    ("a.h5ad", "h5py", "anndata: pip install 'kernelweave[anndata]'"),
+])  # fmt: skip
+def test_formats_without_their_package_say_how_to_install_it(tmp_path, monkeypatch, name, hidden, extra):
+    path = tmp_path / name
+    path.write_bytes(b"PAR1")
+    monkeypatch.setitem(sys.modules, hidden, None)
+    for read in (
+        partial(read_file, path),
+        partial(read_table, path),
+        partial(format_of(path).check, path, name, FileLimits()),
+    ):
+        with pytest.raises(kw.InputError, match=re.escape(f"need {extra}")):
+            read()
+
+
+def test_commas_and_points_are_mixed_in_numbers_alone(tmp_path):
+    path = tmp_path / "a.csv"
+    for cells, mixed in (
+        (["1,5", "2.5"], True),
+        (["1,5", ""], True),
+        (["1,5", "two"], False),
+        (["v1.5", "x,y"], False),
+    ):
+        path.write_text(
+            "n;b\n" + "".join(f"{k + 0.5};{cell}\n" for k, cell in enumerate(cells)), encoding="utf-8"
+        )
+        if mixed:
+            with pytest.raises(kw.InputError, match="column 'b' holds numbers with decimal commas"):
+                read_table(path)
+        else:
+            assert read_table(path)["b"].tolist() == cells
+
+
+def test_settings_of_learners_that_are_there_and_of_others():
+    """A default, what is given instead, and nothing of learners of another version."""
+    from kernelweave.learners import LEARNERS
+    from kernelweave_app.runs.settings import effective, kept, settled
+
+    for method in LEARNERS:
+        known = LEARNERS[method].settings()
+        told = effective(method, {})
+        assert told.keys() == known.keys()
+        assert settled(method, {}) == settled(method, {"unknown": 1}) == {}
+        for name in known:
+            given = effective(method, {name: 0.625})
+            assert given[name] == "0.625"
+            assert {**given, name: told[name]} == told
+        # whoever stays with a learner keeps everything
+        some = {name: one.default for name, one in known.items()}
+        assert kept(some, method, method) == some
+    assert effective("gone", {"C": 1.0}) == {}
+    assert kept({}, "gone", "simple") == {}

@@ -161,9 +161,12 @@ def test_groups_of_columns_become_views(X, labels, kind):
     own = {"genes": [0, 1, 2], "proteins": [3, 4, 5], "one": [1]}
     for chosen in (select, kw.SelectViews(svm(kw.banks.views(groups)), threshold=0.0).fit(frame, labels)):
         assert chosen.shares_.keys() == own.keys()
-        found = chosen.transform(frame)
-        for view in chosen.views_:
-            np.testing.assert_array_equal(np.asarray(found[view]), X[:, own[view]])
+        # an array has no names, and its columns are in the order of the fit
+        for rows in (frame, X, sparse.csr_array(X)):
+            found = chosen.transform(rows)
+            for view in chosen.views_:
+                values = found[view].toarray() if sparse.issparse(found[view]) else np.asarray(found[view])
+                np.testing.assert_array_equal(values, X[:, own[view]])
 
 
 def test_what_cannot_be_selected_from(X, labels):

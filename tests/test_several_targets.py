@@ -1,4 +1,7 @@
-"""Several targets on the command line: labels of 0 and 1, and numbers; run folders, scripts, reports, errors."""
+"""Several targets on the command line: labels of 0 and 1, and numbers; run folders, scripts, reports, errors.
+
+Modules: `estimators/targets`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Parameters of the learner that estimators take themselves, and those that are reached through its name."""
+"""Parameters of the learner that estimators take themselves, and those that are reached through its name.
+
+Modules: `kernels/composed`.
+"""
 
 import numpy as np
 import pytest

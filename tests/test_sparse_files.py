@@ -126,6 +126,7 @@ BAD = {
     "a pickle": ("x.npz", pickled(), "cannot be read as a sparse table"),
     "texts": ("x.npz", csr(data=np.array(["a", "b"])), "must hold real numbers"),
     "complex numbers": ("x.npz", csr(data=np.array([1j, 2.0])), "must hold real numbers"),
+    "a shape of fractions": ("x.npz", csr(shape=np.array([2.0, 3.0])), "must hold real numbers"),
     "columns outside": ("x.npz", csr(indices=np.array([0, 7])), "is damaged"),
     "negative columns": ("x.npz", csr(indices=np.array([0, -1])), "is damaged"),
     "missing values": ("x.npz", csr(data=np.array([1.0, np.nan])), r"NaN \(missing values\) in 1 cells"),

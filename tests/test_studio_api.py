@@ -390,6 +390,25 @@ def test_a_run_leaves_scores_and_a_path(served, done):
     assert sum(last["weights"].values()) == pytest.approx(1.0, abs=1e-4)
 
 
+def test_files_of_a_run_are_downloads_or_are_shown(served, done):
+    kinds = {
+        "report.html": "text/html",
+        "figures/weights.svg": "image/svg+xml",
+        "figures/weights.pdf": "application/pdf",
+    }
+    kinds |= {"model.skops": "application/octet-stream", "predictions.csv": "text/csv", "spec.toml": None}
+    for name, kind in kinds.items():
+        path = f"/api/runs/{done['id']}/files/{name}"
+        answers = {how: served.client.get(f"{path}{how}") for how in ("", "?show=false", "?show=true")}
+        for how, answer in answers.items():
+            said = answer.headers["content-disposition"]
+            assert said.partition(";")[0] == ("inline" if how == "?show=true" else "attachment")
+            assert f'filename="{name.rpartition("/")[2]}"' in said
+            assert kind is None or answer.headers["content-type"].partition(";")[0] == kind
+            assert "sandbox" in answer.headers["content-security-policy"]
+            assert answer.content == answers[""].content
+
+
 @pytest.mark.full
 def test_results_agree_with_the_model_file(served, done):
     results = get(served, f"/api/runs/{done['id']}/results")

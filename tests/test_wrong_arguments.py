@@ -1,4 +1,7 @@
-"""Wrong arguments: every refusal is an `InputError` that names the parameter, and every parameter has its rule."""
+"""Wrong arguments: every refusal is an `InputError` that names the parameter, and every parameter has its rule.
+
+Modules: `_checks`.
+"""
 
 import inspect
 

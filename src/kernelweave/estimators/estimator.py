@@ -436,6 +436,9 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         except KeyboardInterrupt:
             stopped = True
         error, other = -float(first.mean.max()), -float(second.mean.max())
+        if second.stopped and not second.interrupted:
+            # at its last step, so that it is complete: what is left of the search ends
+            first = replace(first, stopped=True)
         won = not stopped and other < PREFERENCE * error
         own, found = (task, second) if won else (plain, first)
         rest = None if searched or found.interrupted else scores

@@ -42,7 +42,7 @@ class TileGram(Gram):
             yield rows, slice(rows.start, self.n_samples)
 
     def diagonal(self, kernels: Index | None = None) -> Array:
-        return self._diagonals if kernels is None else self._diagonals[kernels]
+        return self._diagonals[self._index(kernels)]
 
     def matvecs(self, C: Array, kernels: Index | None = None) -> Array:
         idx = self._index(kernels)

@@ -368,10 +368,7 @@ class RKLNewton(Step[RKLSession, RKLPoint]):
             rejected, damping = 0, max(0.1 * damping, 1e-10)
             arrived = here.gap <= tol * abs(here.primal) or not here.q.any()
             yield session.look(here, Status.CONVERGED if arrived else None)
-            own = here.own
-            inner = inner_tol(max(here.rel_gap - own, 0.0), tol)
-            if own > 0.3 * here.rel_gap:
-                inner = min(inner, 0.03 * own)
+            inner = inner_tol(max(here.rel_gap - here.own, 0.0), tol)
             accepted = here
             ratio = here.q / session.mixed(here.rho, share)
             most = min(WORKING_MOST, len(ratio))
