@@ -314,8 +314,6 @@ class FoldScores:
         Further regularisation parameters.
     parts : dict of int to Part
         Folds of the search that these scores begin, see `walk_folds`.
-    climbed : bool
-        Whether candidates beside the best ones were looked at, at a stride.
     """
 
     positions: Rows
@@ -326,7 +324,6 @@ class FoldScores:
     stopped: bool = False
     relax: Array | None = None
     parts: dict[int, Part] = field(default_factory=dict, repr=False)
-    climbed: bool = False
 
     @property
     def mean(self) -> Array:
@@ -647,9 +644,7 @@ def begin_search(
     if near is None:
         coarse = np.arange(0, len(alphas), STRIDE)
         found = look(coarse[: 2 * PATIENCE], None, ROUGH_TOL)
-        # with ridges a climb follows, unless other kernels are better by far
-        more = 1 if relaxed else PATIENCE
-        while (wanted := first_good(found.mean, slack) + 1 + more) > (done := len(found.positions)):
+        while (wanted := first_good(found.mean, slack) + 1 + PATIENCE) > (done := len(found.positions)):
             if done == len(coarse):
                 break
             if found.stopped:
@@ -660,9 +655,9 @@ def begin_search(
                 return replace(found, interrupted=True)
     else:
         found = look(near.positions[[first_good(near.mean)]], None, ROUGH_TOL)
-        if relaxed and not found.interrupted:
-            found = _climb(look, found, STRIDE, len(alphas))
-    return replace(found, parts=parts, climbed=near is not None)
+    if relaxed and not found.interrupted:
+        found = _climb(look, found, STRIDE, len(alphas))
+    return replace(found, parts=parts)
 
 
 def search_folds(
@@ -710,9 +705,7 @@ def search_folds(
     if relaxed:
         folds, share = _thinned(task.content, folds)
         look = partial(_look, task, learner, share * alphas, score, parts, options, folds)
-        for step in (1,) if found.climbed else (STRIDE, 1):
-            if not found.interrupted:
-                found = _climb(look, found, step, n_alphas)
+        found = _climb(look, found, 1, n_alphas)
         stopped = found.interrupted or (found.stopped and share < 1.0)
         # they take memory
         return replace(found, interrupted=stopped, parts={})
