@@ -185,7 +185,12 @@ class Workspace:
         factor = np.empty((n, n), dtype=np.float32) if self._factor is None else self._factor.T
         self.owner, self._unit = None, float(upper.reshape(-1)[:: n + 1].max())
         for part in pieces(n, PIECE // n):
-            np.multiply(upper[part, part.start :], 1.0 / self._unit, out=factor[part, part.start :], casting="same_kind")
+            np.multiply(
+                upper[part, part.start :],
+                1.0 / self._unit,
+                out=factor[part, part.start :],
+                casting="same_kind",
+            )
         self._factor, info = lapack.spotrf(factor.T, lower=1, clean=0, overwrite_a=1)
         if info == 0:
             self.owner = owner
