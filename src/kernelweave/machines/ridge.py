@@ -42,6 +42,9 @@ class DenseSystem:
     def __init__(self, upper: Array, alpha: float, inverse_weights: Array) -> None:
         self.alpha, self.inverse_weights = alpha, inverse_weights
         upper.reshape(-1)[:: len(upper) + 1] += alpha * inverse_weights
+        self._factorise(upper)
+
+    def _factorise(self, upper: Array) -> None:
         # the upper triangle in C order is the lower one of the Fortran-ordered transpose
         self._factor, info = lapack.dpotrf(upper.T, lower=1, clean=0, overwrite_a=1)
         if info != 0:
@@ -169,8 +172,8 @@ class Workspace:
         self._square: Array | None = None
         self._factor: NDArray[np.float32] | None = None
         self._unit = 1.0
-        #: What has the factor.
-        self.owner: NearSystem | None = None
+        #: The mark of the system whose matrix is factorised.
+        self.owner: object | None = None
 
     def square(self, n: int) -> Array:
         """A matrix (n, n) with arbitrary content."""
@@ -178,7 +181,7 @@ class Workspace:
             self._square, self._factor, self.owner = np.empty((n, n)), None, None
         return self._square
 
-    def factorise(self, owner: NearSystem, upper: Array) -> bool:
+    def factorise(self, owner: object, upper: Array) -> bool:
         """Factorise the matrix of a system in single precision; whether this was possible."""
         n = len(upper)
         # as Fortran would have it, the lower triangle
@@ -198,16 +201,17 @@ class Workspace:
 
     def near(self, B: Array) -> Array:
         """The inverse of the factorised matrix times B of shape (n, k)."""
-        thin = B.astype(np.float32, order="F")
+        size = np.maximum(np.abs(B).max(axis=0), np.finfo(float).tiny)
+        thin = np.asfortranarray(B / size, dtype=np.float32)
         if B.shape[1] == 1:
             half = blas.strsv(self._factor, thin[:, 0], lower=1, overwrite_x=1)
             thin = blas.strsv(self._factor, half, lower=1, trans=1, overwrite_x=1)[:, None]
         else:
             thin = lapack.spotrs(self._factor, thin, lower=1, overwrite_b=1)[0]
-        return thin.astype(np.float64) / self._unit
+        return thin * (size / self._unit)
 
 
-class NearSystem:
+class NearSystem(DenseSystem):
     """Q of many rows: conjugate gradients with a factor in single precision, of Q or of a matrix before it.
 
     Where these would take longer than a factorisation, Q is factorised, in single precision first.
@@ -224,15 +228,24 @@ class NearSystem:
     """
 
     def __init__(self, upper: Array, alpha: float, inverse_weights: Array, work: Workspace) -> None:
-        upper.reshape(-1)[:: len(upper) + 1] += alpha * inverse_weights
-        self._upper, self._work = upper, work
-        self._full: DenseSystem | None = None
-        if work.owner is None:
-            self._factorise()
+        self._work, self._whole = work, False
+        # without a reference to the system, which has one to the workspace
+        self._mark = object()
+        super().__init__(upper, alpha, inverse_weights)
 
-    def _factorise(self) -> None:
-        if self._work.owner is self or not self._work.factorise(self, self._upper):
-            self._full = DenseSystem(self._upper, 0.0, np.zeros(len(self._upper)))
+    def _factorise(self, upper: Array) -> None:
+        self._upper = upper
+        if self._work.owner is None:
+            self._anew()
+
+    def _anew(self) -> None:
+        if self._work.owner is self._mark or not self._work.factorise(self._mark, self._upper):
+            self._in_double()
+
+    def _in_double(self) -> None:
+        if not self._whole:
+            super()._factorise(self._upper)
+            self._whole = True
 
     def _times(self, B: Array) -> Array:
         if B.shape[1] == 1:
@@ -259,24 +272,34 @@ class NearSystem:
 
     def solve(self, B: Array) -> Array:
         """``Q^-1 B`` for B of shape (n, k)."""
-        while self._full is None:
+        while not self._whole:
             found = self._gradients(B)
             if found is not None:
                 return found
-            self._factorise()
-        return self._full.solve(B)
+            self._anew()
+        return super().solve(B)
 
     def inner(self, V: Array) -> Array:
         """``V' Q^-1 V`` for V of shape (n, k), from below.
 
         In the span of ``X = M^-1 V``, M being what is factorised: the error is of second order in ``M - Q``.
         """
-        if self._full is not None:
-            return self._full.inner(V)
+        if self._whole:
+            return super().inner(V)
         X = self._work.near(V)
         along = X.T @ V
         found: Array = along.T @ np.linalg.lstsq(X.T @ self._times(X), along, rcond=1e-12)[0]
         return 0.5 * (found + found.T)
+
+    def log_det(self) -> float:
+        """``log det Q``, of a factor in double precision."""
+        self._in_double()
+        return super().log_det()
+
+    def inverse_diagonal(self) -> Array:
+        """Diagonal of ``Q^-1``, of a factor in double precision."""
+        self._in_double()
+        return super().inverse_diagonal()
 
 
 RidgeSystem = DenseSystem | LowRankSystem
@@ -284,7 +307,7 @@ RidgeSystem = DenseSystem | LowRankSystem
 
 def ridge_system(
     gram: Gram, weights: Array, alpha: float, inverse_weights: Array, work: Workspace | None = None
-) -> RidgeSystem | NearSystem:
+) -> RidgeSystem:
     """Factorise ``Q = sum_m weights[m] K_m + alpha N`` in the cheapest way.
 
     Parameters
