@@ -19,6 +19,7 @@ from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 
 from kernelweave._checks import InputError, check_known
+from kernelweave.machines.ridge import invert_lower
 
 __all__ = ["FORMS", "METRICS", "LearntMetric", "learn_metric"]
 
@@ -185,7 +186,7 @@ class _Pairs:
     @classmethod
     def of(cls, X: Array) -> _Pairs:
         first, second = np.tril_indices(len(X), -1)
-        pairs = cls(X, first, second, first * len(X) + second, None)
+        pairs = cls(X, first, second, second * len(X) + first, None)
         if float(X.shape[1]) * len(first) > KEPT:
             return pairs
         return replace(pairs, kept=np.array([pairs.of_column(j) for j in range(X.shape[1])]))
@@ -223,12 +224,13 @@ def _by_evidence(rows: _Rows) -> tuple[Array, float, Array]:
         k, noise = np.exp(theta[p] - pairs.combined(np.exp(theta[:p]))), float(np.exp(theta[p + 1])) + LEAST
         noisy.reshape(-1)[pairs.flat] = k
         noisy.reshape(-1)[:: n + 1] = np.exp(theta[p]) + noise / w
-        # the lower triangle in C order is the upper one of the Fortran-ordered transpose
-        factor, failed = lapack.dpotrf(noisy.T, lower=0, clean=0, overwrite_a=1)
+        # the upper triangle in C order is the lower one of the Fortran-ordered transpose
+        factor, failed = lapack.dpotrf(noisy.T, lower=1, clean=0, overwrite_a=1)
         if failed:
             raise np.linalg.LinAlgError
-        A, log_det = lapack.dpotrs(factor, Y, lower=0)[0], 2.0 * float(np.log(np.diag(factor)).sum())
-        return k, lapack.dpotri(factor, lower=0, overwrite_c=1)[0].T, A, log_det, noise
+        A, log_det = lapack.dpotrs(factor, Y, lower=1)[0], 2.0 * float(np.log(np.diag(factor)).sum())
+        invert_lower(factor)
+        return k, lapack.dlauum(factor, lower=1, overwrite_c=1)[0].T, A, log_det, noise
 
     def objective(theta: Array) -> tuple[float, Array]:
         try:

@@ -154,18 +154,19 @@ def _at_weights(
                 )
 
             return lambda B: _by(_by(B, rows.T), rows), through, True
-    K = problem.gram.combine(effective)
-    if len(alphas) <= FACTORISE:
-        middle = float(np.sort(alphas)[len(alphas) // 2])
-        near = max(alphas.max() / middle, middle / alphas.min()) <= NEAR_MIDDLE
-        if len(alphas) > 1 and near and len(root) >= SHARED_ROWS * len(problem.targets):
-            return lambda B: _by(B, K), _shared(K, problem.inverse_weights, middle), True
+    middle = float(np.sort(alphas)[len(alphas) // 2])
+    near = max(alphas.max() / middle, middle / alphas.min()) <= NEAR_MIDDLE
+    shared = len(alphas) > 1 and near and len(root) >= SHARED_ROWS * len(problem.targets)
+    if len(alphas) <= FACTORISE and not shared:
 
         def factorised(alphas: Array) -> tuple[Callable[[Array], Array], float]:
             system = problem.system(weights, float(alphas[0]))
             return lambda B: np.ascontiguousarray(system.solve(B[0].T).T)[None], system.log_det()
 
-        return lambda B: _by(B, K), factorised, False
+        return lambda B: problem.gram.matvec(effective, B[0])[None], factorised, False
+    K = problem.gram.combine(effective)
+    if len(alphas) <= FACTORISE:
+        return lambda B: _by(B, K), _shared(K, problem.inverse_weights, middle), True
     reduced = _tridiagonal(K * root * root[:, None])
 
     def whitened(alphas: Array) -> tuple[Callable[[Array], Array], float]:

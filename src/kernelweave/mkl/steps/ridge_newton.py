@@ -270,7 +270,7 @@ class RidgeNewton(Step[RidgeSession, _Iterate]):
         return LIMITS
 
     def moves(self, session: RidgeSession, loop: Loop[_Iterate]) -> Moves[_Iterate]:
-        """One factorisation each."""
+        """One factorisation each, of many rows fewer."""
         problem, alpha, tol = session.problem, session.alpha, session.tol
         warm, screen = session.warm, session.screen
         weights = warm.predict()
