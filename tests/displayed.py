@@ -296,7 +296,12 @@ class Truth:
         if self.classifier:
             more = {"classes": self.model.classes_, "probability": probability}
             more |= {"decision": decision} if decision is not None and np.ndim(decision) == 1 else {}
-        return kw.inspection.score_intervals(self.truth, prediction, **more)
+        return kw.inspection.score_intervals(self.truth, prediction, groups=self.groups, **more)
+
+    @property
+    def groups(self):
+        """Groups of the held-out rows, if there are some."""
+        return np.asarray(self.space["groups"])[self.test] if "groups" in self.space else None
 
     def _numbers(self, truth, guess):
         return {
@@ -352,7 +357,7 @@ class Truth:
         y = np.asarray(self.y_of(self.train))
         guess = dummy.fit(np.zeros((len(y), 1)), y).predict(np.zeros((len(self.test), 1)))
         compare = kw.inspection.compare_classes if self.classifier else kw.inspection.compare_numbers
-        return guess, compare(self.truth, self.prediction, guess)
+        return guess, compare(self.truth, self.prediction, guess, groups=self.groups)
 
     @property
     def own_weights(self):
@@ -944,7 +949,7 @@ def check_compare(ledger, page, runs, truths):
         one, two = truths
         if "held-out rows" in row[1]:
             compare = kw.inspection.compare_classes if one.classifier else kw.inspection.compare_numbers
-            own = compare(one.truth, one.prediction, two.prediction)
+            own = compare(one.truth, one.prediction, two.prediction, groups=one.groups)
         else:
             folds = [
                 [
