@@ -6,6 +6,8 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.metrics import r2_score
+from sklearn.model_selection import KFold
 
 import kernelweave as kw
 from kernelweave._checks import InputError
@@ -89,13 +91,29 @@ def test_units_of_targets_do_not_matter(kernels):
     assert scores[1] > scores[0] - 0.05
 
 
-def test_no_number_of_folds_is_said_where_none_is_known():
+@pytest.mark.parametrize("weight", [None, np.tile([1.0, 3.0], 30)])
+def test_scores_of_folds_and_their_error(weight):
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 2))
+    X = rng.normal(size=(60, 3))
+    # the last target is constant, and has no R^2
+    Y = np.column_stack([X[:, :2] + rng.normal(size=(60, 2)), np.ones(60)])
     kernels = [kw.kernels.Linear().on([k]) for k in range(2)]
-    model = kw.MKLRegressor(kernels, "rls2", targets="own").fit(X, X + 0.1 * rng.normal(size=X.shape))
+    tests = [test for _, test in KFold(5).split(X)]
+    model = kw.MKLRegressorCV(kernels, "rls2", targets="own", cv=KFold(5)).fit(X, Y, sample_weight=weight)
+    results, values = model.cv_results_, model.model_.out_of_fold.values
+
+    def r2(rows):
+        own = None if weight is None else weight[rows]
+        return r2_score(Y[rows, :2], values[rows, :2], sample_weight=own)
+
+    splits = [results[f"split{k}_test_score"][0] for k in range(5)]
+    np.testing.assert_allclose(splits, [r2(rows) for rows in tests])
+    assert results["test_score"] == pytest.approx([r2(np.arange(60))])
+    assert results["mean_test_score"] == pytest.approx([np.mean(splits)])
+    without = [r2(np.setdiff1d(np.arange(60), rows)) for rows in tests]
+    assert results["std_error_test_score"] == pytest.approx([np.sqrt(4.0) * np.std(without)])
     said = kw.inspection.findings(model)["folds"].sentence
-    assert said.startswith("R^2, mean over targets over folds of the training rows is 0.9")
+    assert said.startswith("R^2, mean over targets over 5 folds of the training rows is 0.")
 
 
 def test_the_certificate_holds():
