@@ -757,5 +757,5 @@ def test_kernel_weights_are_told_by_class_label_or_target(kind, rng):
     y = {"class": np.argmax(X, axis=1), "label": (X > 0).astype(int), "target": X}[kind]
     cls, learner = (kw.MKLRegressor, "rls2") if kind == "target" else (kw.MKLClassifier, "simple")
     model = cls(kw.banks.linear_features(3), learner, **({"targets": "own"} if kind == "target" else {"C": 1.0}))
-    found = kw.inspection.findings(model.fit(X, y), training=(X, y), names=["stability"])["stability"]
+    found = compute("stability", Basis(model=model.fit(X, y), training=Rows(X, y), count=2))
     assert found.tables[1].heads[:2] == ["kernel", kind]
