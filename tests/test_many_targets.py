@@ -116,6 +116,25 @@ def test_scores_of_folds_and_their_error(weight):
     assert said.startswith("R^2, mean over targets over 5 folds of the training rows is 0.")
 
 
+def test_paths_are_those_of_each_target():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    Y = np.column_stack([X[:, 0], 50.0 * X[:, 1]]) + rng.normal(size=(60, 2)) * [0.3, 40.0]
+    kernels = [kw.kernels.Linear().on([k]) for k in range(3)]
+    model = kw.MKLRegressor(kernels, "rls2", targets="own").fit(X, Y)
+    for t in range(2):
+        alone = kw.MKLRegressor(kernels, "rls2", alpha=model.target_alphas_[t]).fit(X, Y[:, t])
+        alphas = model.target_alphas_[t] * np.array([10.0, 1.0, 0.1])
+        found = kw.inspection.regularization_path(model, alphas=alphas, output=t)
+        path = kw.inspection.regularization_path(alone, alphas=alphas)
+        assert found.chosen == 1
+        for name in ("weights", "df", "coef"):
+            np.testing.assert_allclose(getattr(found, name), getattr(path, name), rtol=1e-6, atol=1e-9)
+        for name, values in path.criteria.items():
+            np.testing.assert_allclose(found.criteria[name], values, rtol=1e-6)
+        np.testing.assert_allclose(found.weights[1], alone.weights_, atol=1e-6)
+
+
 def test_the_certificate_holds():
     found = solved().solution
     assert found.status is Status.CONVERGED
