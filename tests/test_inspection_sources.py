@@ -756,6 +756,8 @@ def test_kernel_weights_are_told_by_class_label_or_target(kind, rng):
     X = rng.normal(size=(40, 3))
     y = {"class": np.argmax(X, axis=1), "label": (X > 0).astype(int), "target": X}[kind]
     cls, learner = (kw.MKLRegressor, "rls2") if kind == "target" else (kw.MKLClassifier, "simple")
-    model = cls(kw.banks.linear_features(3), learner, **({"targets": "own"} if kind == "target" else {"C": 1.0}))
+    model = cls(
+        kw.banks.linear_features(3), learner, **({"targets": "own"} if kind == "target" else {"C": 1.0})
+    )
     found = compute("stability", Basis(model=model.fit(X, y), training=Rows(X, y), count=2))
     assert found.tables[1].heads[:2] == ["kernel", kind]

@@ -135,6 +135,19 @@ def test_paths_are_those_of_each_target():
         np.testing.assert_allclose(found.weights[1], alone.weights_, atol=1e-6)
 
 
+def test_constant_targets_have_no_part_in_the_fractions_of_sources():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4))
+    Y = np.column_stack([X[:, 0] + 0.3 * rng.normal(size=60), np.full(60, 3.0)])
+    kernels = [kw.kernels.Linear().on([k]) for k in range(4)]
+    model = kw.MKLRegressor(kernels, "rls2", targets="own").fit(X, Y)
+    found = kw.inspection.view_weights(model)
+    fractions = model.weights_[0] / model.weights_[0].sum()
+    assert [found[f"x{k}"] for k in range(4)] == pytest.approx(fractions)
+    # measured: .125 for each of the other columns, which have nothing
+    assert found["x0"] > 0.9
+
+
 def test_the_certificate_holds():
     found = solved().solution
     assert found.status is Status.CONVERGED

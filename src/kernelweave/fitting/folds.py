@@ -473,14 +473,14 @@ def pooled_scores(
         if not errors:
             continue
         if min(map(len, divisions)) > 1:
-            variances = []
+            variance = 0.0
             for d, folds in enumerate(divisions):
                 # how the mean over divisions changes without each fold of this one
                 without = [own[d] - of(at, [j for j in folds if j != k]) for k in folds]
                 # a score may be undefined without a fold that alone has rows of a class
                 defined = np.array(without)[np.isfinite(without)] / len(own)
-                variances.append((len(folds) - 1) * np.var(defined) if len(defined) else np.nan)
-            found[at] = np.sqrt(np.sum(variances))
+                variance += (len(folds) - 1) * float(np.var(defined)) if len(defined) else np.nan
+            found[at] = np.sqrt(variance)
         elif n_folds > 1:
             found[at] = own.std(ddof=1) / np.sqrt(len(own))
     return scores, found * np.sqrt(repetitions(tests[:n_folds]))

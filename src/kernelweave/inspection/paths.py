@@ -80,8 +80,8 @@ def regularization_path(
 ) -> Path:
     """Solve the path again on the training rows of a fitted estimator, with degrees of freedom and criteria.
 
-    Of a target with weights and alpha of its own it is the path of this target alone. Its weights were chosen among those
-    of paths of all targets, and need not be on it.
+    Of a target with weights and alpha of its own it is the path of this target alone. Its weights were chosen among
+    those of paths of all targets, and need not be on it.
 
     Parameters
     ----------
