@@ -53,6 +53,24 @@ def test_a_path_of_c_with_folds(tables: Path, capsys: pytest.CaptureFixture[str]
     assert (out / "path.svg").exists()
 
 
+def test_lists_are_given_with_spaces_or_commas(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows, out = str(tables / "rows"), tables / "out"
+    shared = ["--target", "y", "--folds", "0", "--overwrite", "--out", str(out)]
+    found = []
+    for cs, columns in (("0.01,0.1", "x0,x5"), ("0.01 0.1", "x0 x5")):
+        assert main(["margins", rows, *shared, "--cs", *cs.split(), "--columns", *columns.split()]) == 0
+        found.append((out / "coefficients.csv").read_text())
+    assert found[0] == found[1]
+    assert found[0].startswith("C,intercept,x0,x5\n0.01,")
+    capsys.readouterr()
+    assert main(["margins", rows, *shared, "--cs", "0.1,many"]) == 2
+    assert "--cs must be numbers, got 0.1,many." in capsys.readouterr().err
+    assert main(["statistics", rows, "--target", 'y,"x0"', "--out", str(tables / "all.npz")]) == 0
+    statistics = kw.rows.BlockStatistics.load(tables / "all.npz")
+    assert statistics.n_outputs == 2
+    assert statistics.n_features == 5
+
+
 def test_the_smallest_c_is_a_share_of_the_weights(tables: Path) -> None:
     file, out = tables / "rows" / "1.csv", tables / "out"
     (tables / "rows" / "0.csv").unlink()

@@ -6,6 +6,7 @@ Modules: `fitting/folds`, `learners/folds`.
 import joblib
 import numpy as np
 import pytest
+from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold
 
 import kernelweave as kw
 from kernelweave.fitting.folds import pooled_scores, walk_folds
@@ -63,7 +64,27 @@ def test_of_a_division_of_one_fold_the_divisions_give_the_error(rng):
     score, error = pooled_scores(lambda f, rows: float(f[:, 0] @ y[rows]), tests, values)
     each = np.array([np.concatenate(values[:2])[:, 0] @ y, values[2][:, 0] @ y])
     np.testing.assert_allclose(score, each.mean(), rtol=1e-12)
-    np.testing.assert_allclose(error, abs(each[0] - each[1]) / 2, rtol=1e-12)
+    # of two means of the same rows the spread is that of either of them
+    np.testing.assert_allclose(error, abs(each[0] - each[1]) / 2**0.5, rtol=1e-12)
+
+
+@pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "roc_auc"])
+def test_repeated_folds_are_no_further_rows(scoring, rng):
+    """The standard error was that of as many times more rows: ten repetitions had a third of one's error."""
+    X = rng.normal(size=(60, 3))
+    y = X[:, 0] + rng.normal(size=60)
+    cls, y = (kw.MKLRegressorCV, y) if scoring.startswith("neg") else (kw.MKLClassifierCV, y > 0)
+    strengths = {"alphas": [1.0]} if scoring.startswith("neg") else {"Cs": [1.0]}
+    learner = "rls2" if scoring.startswith("neg") else "simple"
+    kind = RepeatedKFold if scoring.startswith("neg") else RepeatedStratifiedKFold
+    cv = kind(n_splits=4, n_repeats=10, random_state=0)
+    model = cls([kw.kernels.Linear()], learner, cv=cv, scoring=scoring, **strengths).fit(X, y)
+    splits = np.array([model.cv_results_[f"split{k}_test_score"][0] for k in range(40)])
+    spread = splits.std(ddof=1)
+    if scoring.startswith("neg"):
+        # within each repetition, as the score is that of its rows together
+        spread = np.sqrt(splits.reshape(10, 4).var(axis=1, ddof=1).mean())
+    assert model.cv_results_["std_error_test_score"] == pytest.approx([spread / 2], rel=1e-9)
 
 
 @pytest.mark.parametrize("stratify", [True, False])

@@ -778,3 +778,15 @@ def test_answers_say_what_the_rows_can_tell(rng):
     other[:4] = np.where(other[:4] == "a", "b", "a")
     assert said(truth, guess, other, ["a", "b"]) == ("no", "a gain of 0.02 of accuracy is unlikely.")
     assert said(truth[:20], guess[:20], other[:20], ["a", "b"]) == ("inconclusive", "20 rows cannot tell.")
+
+
+@pytest.mark.parametrize("kind", ["class", "label", "target"])
+def test_kernel_weights_are_told_by_class_label_or_target(kind, rng):
+    X = rng.normal(size=(40, 3))
+    y = {"class": np.argmax(X, axis=1), "label": (X > 0).astype(int), "target": X}[kind]
+    cls, learner = (kw.MKLRegressor, "rls2") if kind == "target" else (kw.MKLClassifier, "simple")
+    model = cls(
+        kw.banks.linear_features(3), learner, **({"targets": "own"} if kind == "target" else {"C": 1.0})
+    )
+    found = compute("stability", Basis(model=model.fit(X, y), training=Rows(X, y), count=2))
+    assert found.tables[1].heads[:2] == ["kernel", kind]

@@ -9,6 +9,8 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.metrics import r2_score
+from sklearn.model_selection import KFold
 
 import kernelweave as kw
 from kernelweave._checks import InputError
@@ -92,13 +94,61 @@ def test_units_of_targets_do_not_matter(kernels):
     assert scores[1] > scores[0] - 0.05
 
 
-def test_no_number_of_folds_is_said_where_none_is_known():
+@pytest.mark.parametrize("weight", [None, np.tile([1.0, 3.0], 30)])
+def test_scores_of_folds_and_their_error(weight):
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 2))
+    X = rng.normal(size=(60, 3))
+    # the last target is constant, and has no R^2
+    Y = np.column_stack([X[:, :2] + rng.normal(size=(60, 2)), np.ones(60)])
     kernels = [kw.kernels.Linear().on([k]) for k in range(2)]
-    model = kw.MKLRegressor(kernels, "rls2", targets="own").fit(X, X + 0.1 * rng.normal(size=X.shape))
+    tests = [test for _, test in KFold(5).split(X)]
+    model = kw.MKLRegressorCV(kernels, "rls2", targets="own", cv=KFold(5)).fit(X, Y, sample_weight=weight)
+    results, values = model.cv_results_, model.model_.out_of_fold.values
+
+    def r2(rows):
+        own = None if weight is None else weight[rows]
+        return r2_score(Y[rows, :2], values[rows, :2], sample_weight=own)
+
+    splits = [results[f"split{k}_test_score"][0] for k in range(5)]
+    np.testing.assert_allclose(splits, [r2(rows) for rows in tests])
+    assert results["test_score"] == pytest.approx([r2(np.arange(60))])
+    assert results["mean_test_score"] == pytest.approx([np.mean(splits)])
+    without = [r2(np.setdiff1d(np.arange(60), rows)) for rows in tests]
+    assert results["std_error_test_score"] == pytest.approx([np.sqrt(4.0) * np.std(without)])
     said = kw.inspection.findings(model)["folds"].sentence
-    assert said.startswith("R^2, mean over targets over folds of the training rows is 0.9")
+    assert said.startswith("R^2, mean over targets over 5 folds of the training rows is 0.")
+
+
+def test_paths_are_those_of_each_target():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    Y = np.column_stack([X[:, 0], 50.0 * X[:, 1]]) + rng.normal(size=(60, 2)) * [0.3, 40.0]
+    kernels = [kw.kernels.Linear().on([k]) for k in range(3)]
+    model = kw.MKLRegressor(kernels, "rls2", targets="own").fit(X, Y)
+    for t in range(2):
+        alone = kw.MKLRegressor(kernels, "rls2", alpha=model.target_alphas_[t]).fit(X, Y[:, t])
+        alphas = model.target_alphas_[t] * np.array([10.0, 1.0, 0.1])
+        found = kw.inspection.regularization_path(model, alphas=alphas, output=t)
+        path = kw.inspection.regularization_path(alone, alphas=alphas)
+        assert found.chosen == 1
+        for name in ("weights", "df", "coef"):
+            np.testing.assert_allclose(getattr(found, name), getattr(path, name), rtol=1e-6, atol=1e-9)
+        for name, values in path.criteria.items():
+            np.testing.assert_allclose(found.criteria[name], values, rtol=1e-6)
+        np.testing.assert_allclose(found.weights[1], alone.weights_, atol=1e-6)
+
+
+def test_constant_targets_have_no_part_in_the_fractions_of_sources():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4))
+    Y = np.column_stack([X[:, 0] + 0.3 * rng.normal(size=60), np.full(60, 3.0)])
+    kernels = [kw.kernels.Linear().on([k]) for k in range(4)]
+    model = kw.MKLRegressor(kernels, "rls2", targets="own").fit(X, Y)
+    found = kw.inspection.view_weights(model)
+    fractions = model.weights_[0] / model.weights_[0].sum()
+    assert [found[f"x{k}"] for k in range(4)] == pytest.approx(fractions)
+    # measured: .125 for each of the other columns, which have nothing
+    assert found["x0"] > 0.9
 
 
 def test_the_certificate_holds():

@@ -28,6 +28,7 @@ from kernelweave.fitting.folds import (
     held_decisions,
     negative_squared_error,
     pooled_scores,
+    repetitions,
     score_costs,
     score_folds,
     search_folds,
@@ -179,7 +180,7 @@ class Candidates:
         if self.pool is None or not whole:
             mean = counted.mean(axis=0)
             error = (
-                counted.std(axis=0, ddof=1) / np.sqrt(len(counted))
+                counted.std(axis=0, ddof=1) * np.sqrt(repetitions(self.tests) / len(counted))
                 if len(counted) > 1
                 else np.zeros_like(mean)
             )

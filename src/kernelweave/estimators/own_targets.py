@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from kernelweave._checks import InputError, warn_user
 from kernelweave.estimators.choosing import Candidates, Chosen, not_an_estimate, say_interrupted
 from kernelweave.estimators.routes import fitted_maps
+from kernelweave.estimators.scoring import fold_score
+from kernelweave.fitting.folds import pooled_scores
 from kernelweave.fitting.out_of_fold import OutOfFold
 from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.task import NormalizedProblem, Report, SolvedProblem, Task
@@ -167,12 +169,17 @@ def _chosen(
     varied = np.ptp(task.targets[0], axis=0) > 0
     score = 1.0 - float(found.errors[varied].mean()) if varied.any() else 0.0
     values = task.targets[0] - found.residuals
+    of_rows = fold_score(None, task.targets[0][:, varied], sample_weight=task.sample_weight)
+    held = [values[test][:, varied] for test in tests] if varied.any() else []
+    splits = [of_rows(own, test) for own, test in zip(held, tests, strict=False)] or [0.0]
+    error = pooled_scores(of_rows, tests, held)[1] if held else np.zeros(())
     results: dict[str, Any] = {
         "alpha": np.array([found.solution.alpha]),
         "test_score": np.array([score]),
-        "std_error_test_score": np.zeros(1),
-        "mean_test_score": np.array([score]),
+        "std_error_test_score": error[None],
+        "mean_test_score": np.array([np.mean(splits)]),
         "score_name": "R^2, mean over targets",
+        **{f"split{k}_test_score": np.array([one]) for k, one in enumerate(splits)},
     }
     return Chosen(
         found.solution.alpha,

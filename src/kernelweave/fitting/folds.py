@@ -451,7 +451,8 @@ def pooled_scores(
     Returns
     -------
     scores, errors : array of shape (...)
-        For a mean over rows and folds of the same size the error is that of the mean over folds.
+        For a mean over rows and folds of the same size the error is that of the mean over folds. Rows that are tested
+        several times count once, see `repetitions`.
 
     References
     ----------
@@ -472,18 +473,26 @@ def pooled_scores(
         if not errors:
             continue
         if min(map(len, divisions)) > 1:
-            # the mean over divisions without each fold
-            without = [
-                (own.sum() - own[d] + of(at, [j for j in folds if j != k])) / len(own)
-                for d, folds in enumerate(divisions)
-                for k in folds
-            ]
-            # a score may be undefined without a fold that alone has rows of a class
-            defined = np.array(without)[np.isfinite(without)]
-            found[at] = np.sqrt((n_folds - 1) * np.var(defined)) if len(defined) else np.nan
+            variance = 0.0
+            for d, folds in enumerate(divisions):
+                # how the mean over divisions changes without each fold of this one
+                without = [own[d] - of(at, [j for j in folds if j != k]) for k in folds]
+                # a score may be undefined without a fold that alone has rows of a class
+                defined = np.array(without)[np.isfinite(without)] / len(own)
+                variance += (len(folds) - 1) * float(np.var(defined)) if len(defined) else np.nan
+            found[at] = np.sqrt(variance)
         elif n_folds > 1:
             found[at] = own.std(ddof=1) / np.sqrt(len(own))
-    return scores, found
+    return scores, found * np.sqrt(repetitions(tests[:n_folds]))
+
+
+def repetitions(tests: Sequence[Rows]) -> float:
+    """How often each row is tested, 1 at least: other divisions of the same rows are no further rows.
+
+    A variance of a mean that takes all folds for independent is too small by this factor.
+    """
+    rows = np.concatenate(list(tests)) if len(tests) else np.zeros(0)
+    return max(1.0, len(rows) / max(1, len(np.unique(rows))))
 
 
 def walk_folds(

@@ -193,9 +193,15 @@ class Model:
 
     @property
     def weight_shares(self) -> Array:
-        """Fractions of kernels (of the first layer), (n_kernels,): the mean over outputs with weights, or zeros."""
+        """Fractions of kernels (of the first layer), (n_kernels,): the mean over outputs with weights, or zeros.
+
+        Targets that are constant have no function, and what weights they have is not counted.
+        """
         fractions = fractions_of(np.atleast_2d(self.weights), axis=1)
         known = fractions[fractions.any(axis=1)]
+        if len(fractions) > 1 and not self.task.classification:
+            varied = np.ptp(np.concatenate(self.task.targets, axis=1), axis=0) > 0
+            known = fractions[varied & fractions.any(axis=1)]
         return known.mean(axis=0) if len(known) else fractions[0]
 
     @property

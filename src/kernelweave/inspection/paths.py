@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 import numpy as np
@@ -39,7 +39,7 @@ class Path(ShortRepr):
     coef : array of shape (n_alphas, n_features) or None
         For linear kernels: coefficients of the (standardised) columns.
     chosen : int
-        Position of the estimator's alpha.
+        Position of the estimator's alpha, or of the target's own.
     output : str
         Which class or output.
     upper_weights : tuple of arrays of shape (n_alphas, n_kernels of the layer)
@@ -80,6 +80,9 @@ def regularization_path(
 ) -> Path:
     """Solve the path again on the training rows of a fitted estimator, with degrees of freedom and criteria.
 
+    Of a target with weights and alpha of its own it is the path of this target alone. Its weights were chosen among
+    those of paths of all targets, and need not be on it.
+
     Parameters
     ----------
     estimator : fitted MKLRegressor or MKLClassifier
@@ -112,17 +115,20 @@ def regularization_path(
         found = getattr(estimator, "_candidates", getattr(estimator, "alphas_", None))
         alphas = shared_alphas(task, problems, n_alphas, learner) if found is None else found
     grid = np.sort(np.asarray(alphas, dtype=np.float64))[::-1]
-    position = which if len(problems) > 1 else 0
-    [path] = path_task(task, [problems[position]], learner, grid, report=report or silent)
-    weights = path.weights if path.weights.ndim == 2 else path.weights[:, which]
+    problem, alpha = problems[which if len(problems) > 1 else 0], estimator.alpha_
     inner = which if len(problems) == 1 else 0
+    if hasattr(estimator, "target_alphas_"):
+        problem = replace(problem, y=problem.y[:, [which]], intercept=problem.intercept[[which]])
+        alpha, inner = estimator.target_alphas_[which], 0
+    [path] = path_task(task, [problem], learner, grid, report=report or silent)
+    weights = path.weights if path.weights.ndim == 2 else path.weights[:, which]
     stacks = [layers[inner] for layers in getattr(path, "upper_layers", ()) if layers]
     coef = None
     source = task.source
     if hasattr(estimator, "coef_") and isinstance(source, TableSource):
-        scale = problems[position].normalizer.scale
+        scale = problem.normalizer.scale
         dual = path.dual_coef.reshape(len(path), source.n_samples, -1)[:, :, inner]
-        layout, probability = source.linear_layout(), problems[position].normalizer.probability
+        layout, probability = source.linear_layout(), problem.normalizer.probability
         found = [
             layout.coefficients(w * scale, c, source.table.values, probability)
             for w, c in zip(weights, dual, strict=True)
@@ -135,7 +141,7 @@ def regularization_path(
         names=estimator.kernel_names_,
         weights=weights,
         coef=coef,
-        chosen=int(np.argmin(np.abs(np.log(path.alphas) - np.log(estimator.alpha_)))),
+        chosen=int(np.argmin(np.abs(np.log(path.alphas) - np.log(alpha)))),
         output=name,
         upper_weights=tuple(
             map(np.array, zip(*(layers.weights for layers in stacks if layers), strict=True))

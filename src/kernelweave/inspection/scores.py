@@ -773,7 +773,7 @@ def _folds(basis: Basis) -> Finding | None:
     n_folds = sum(one.startswith("split") for one in results)
     said = not_an_estimate("C" if hasattr(basis.model, "C_") else "alpha")
     rows = int(basis.model.model_.task.source.n_samples)
-    # targets with weights of their own have no scores of single folds
+    # files of earlier versions have no scores of single folds for targets with weights of their own
     columns = {"score": [name], "value": [value], "folds": [n_folds or None], "what it is": [said]}
     where = "{n:d} fold" if n_folds == 1 else "{n:d} folds" if n_folds else "folds"
     formats = {"value": f"{score_form(name)}@{rows}"}

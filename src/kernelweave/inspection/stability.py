@@ -29,6 +29,7 @@ from kernelweave.inspection.arguments import (
     Seed,
     Targets,
     outputs_of,
+    target_names,
 )
 from kernelweave.inspection.refitting import Places, Rows, each_done, plainly
 from kernelweave.inspection.registry import (
@@ -356,9 +357,11 @@ def _stability(basis: Basis) -> Finding:
     kernels = {key: np.round(getattr(found, key)[kept], 8) for key in ("weights", "low", "high")}
     names = [found.names[k] for k in kept]
     places = sorted(np.ndindex(kernels["weights"].shape), key=lambda place: -kernels["weights"][place])
+    several = "label" if target_names(basis.model) else "class"
+    kind = several if is_classifier(basis.model) else "target"
     of_kernels = {
         "kernel": [names[m] for m, _ in places],
-        **({"class": [outputs[k] for _, k in places]} if len(outputs) > 1 else {}),
+        **({kind: [outputs[k] for _, k in places]} if len(outputs) > 1 else {}),
         **dict(zip(HEADS, ([part[place] for place in places] for part in kernels.values()), strict=True)),
     }
     columns = (found.view_weights, found.view_low, found.view_high)

@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
+import csv
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
-from cyclopts import Group, Parameter
+from cyclopts import Group, Parameter, Token
 
+from kernelweave._errors import InputError
 from kernelweave_app.cli.console import output
 
 #: One value or several after an option.
 SEVERAL = Parameter(consume_multiple=True)
+
+
+def _numbers(_: object, tokens: Sequence[Token]) -> list[float]:
+    try:
+        return [float(part) for one in tokens for part in one.value.split(",") if part.strip()]
+    except ValueError:
+        given = " ".join(one.value for one in tokens)
+        raise InputError(f"{tokens[0].keyword} must be numbers, got {given}.") from None
+
+
+def _between_commas(_: object, tokens: Sequence[Token]) -> list[str]:
+    rows = csv.reader([one.value for one in tokens], skipinitialspace=True)
+    return [part for row in rows for part in row if part]
+
+
+#: The same with commas between them; in names that hold commas these are quoted.
+Numbers = Annotated[list[float] | None, Parameter(consume_multiple=True, converter=_numbers)]
+Columns = Annotated[list[str] | None, Parameter(consume_multiple=True, converter=_between_commas)]
 Names = Annotated[list[str] | None, SEVERAL]
 Settings = Annotated[Path | None, Parameter(name="--spec")]
 NoSeed = Annotated[
@@ -110,7 +130,7 @@ class RowTables:
     """
 
     groups: str = ""
-    columns: Names = None
+    columns: Columns = None
     drop: str = ""
     weight: str = ""
     max_memory: str = "auto"

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from kernelweave._errors import InputError
 from kernelweave_app import runs
-from kernelweave_app.cli.arguments import READ_WHOLE, SEVERAL, FoldBy, Folds, FoldSeed, Names, RowTables
+from kernelweave_app.cli.arguments import READ_WHOLE, Columns, FoldBy, Folds, FoldSeed, Numbers, RowTables
 from kernelweave_app.cli.console import Steps, say
 from kernelweave_app.cli.paths import FILES, describe_statistics, read_statistics, write_block_path
 from kernelweave_app.runs.folders import whole_folder, writing
@@ -21,7 +21,7 @@ RANGE = (0.1, 1000.0)
 def statistics(
     *rows: str,
     out: str,
-    target: Names = None,
+    target: Columns = None,
     how: Annotated[RowTables, Parameter(name="*")] = READ_WHOLE,
     folds: Folds = 0,
     fold_by: FoldBy = "row",
@@ -142,7 +142,7 @@ def margins(
     out: str,
     target: str = "",
     loss: str = "hinge",
-    cs: Annotated[list[float] | None, SEVERAL] = None,
+    cs: Numbers = None,
     points: int = 10,
     how: Annotated[RowTables, Parameter(name="*")] = READ_WHOLE,
     folds: Folds = 5,
