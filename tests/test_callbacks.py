@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 import kernelweave as kw
 from kernelweave.estimators import choosing
 from kernelweave.fitting.folds import FoldScores
+from kernelweave.fitting.task import PathStep
 from kernelweave.kernels import RBF, Linear
 from kernelweave.learners import RLS2
 
@@ -260,6 +261,15 @@ def test_a_stop_with_folds_in_parallel(rng):
     assert "split0_test_score" in model.cv_results_
     assert "split1_test_score" not in model.cv_results_
     assert model.status_ == "converged"
+
+
+def test_a_step_of_a_path_tells_the_relative_gap(rng):
+    found = kw.solve_rls2(
+        np.stack([np.eye(9), np.ones((9, 9))], axis=-1), 50.0 * rng.normal(size=9), 0.1, tol=0.3, max_iter=1
+    )
+    step = PathStep.of("fold 1", 0, 1, kw.learners.RLS2(alpha=0.1), found)
+    assert (step.rel_gap, step.alpha, step.problem) == (found.rel_gap, 0.1, 0)
+    assert step.rel_gap != found.gap
 
 
 def test_an_error_in_a_callback_is_not_swallowed(rng):

@@ -216,6 +216,11 @@ def test_a_sample_of_many_rows_depends_on_their_content_and_weights_only(monkeyp
     assert RBF("median").fitted(repeated).gamma == pytest.approx(
         RBF("median").fitted(A, weights).gamma, rel=1e-12
     )
+    # a row of half of the weight is half of the sample
+    heavy = np.r_[600.0, np.ones(600)]
+    rows, counts = TrainingRows(Table(np.r_[np.full((1, 3), 3.0), A]), heavy).sample
+    assert counts[rows == 0] == pytest.approx(100.0, abs=1.0)
+    assert counts.sum() == 200.0
     # standardising does not change which rows they are, although it rounds
     k = RBF("median").prepared("standardize")
     assert k.fitted(A[order]).kernel.gamma == pytest.approx(k.fitted(A).kernel.gamma, rel=1e-12)

@@ -35,6 +35,13 @@ def test_iterations_and_callbacks_are_counted_over_all_steps():
     assert loop.best.gap < 0.3
 
 
+def test_a_limit_of_iterations_is_one_of_a_step():
+    loop = Loop(10)
+    for reached in (2, 4):
+        loop.run(looks([0.5, 0.4, 0.3, 0.2]), Limits(most=2))
+        assert loop.n_iter == reached
+
+
 def test_a_callback_stops():
     assert Loop(10, lambda n, *_: n == 2).run(looks([0.3, 0.2, 0.1])) is Status.INTERRUPTED
 

@@ -17,6 +17,7 @@ from kernelweave._checks import InputError
 from kernelweave.estimators import own_targets
 from kernelweave.gram import as_gram
 from kernelweave.learners import RLS2
+from kernelweave.mkl import many_targets
 from kernelweave.mkl.many_targets import EACH, ROUNDS, bytes_needed, most_looks, solve_many
 from kernelweave.mkl.regularization import compute_criteria
 from kernelweave.mkl.ridge_problem import make_problem
@@ -164,6 +165,24 @@ def test_the_certificate_holds():
     assert found.primal == pytest.approx(primal, rel=1e-10)
     assert found.dual <= dual <= primal * (1 + 1e-10)
     assert found.rel_gap < 1e-10
+
+
+def test_the_gap_is_that_of_coefficients_off_the_optimum(monkeypatch):
+    certificate = many_targets._Search._certificate
+
+    def off(self, *given):
+        self.coef = 1.1 * self.coef
+        return certificate(self, *given)
+
+    monkeypatch.setattr(many_targets._Search, "_certificate", off)
+    found = solved().solution
+    gap = 0.0
+    for t in range(T):
+        y = Y[:, t] - np.average(Y[:, t], weights=WEIGHT)
+        c = found.dual_coef[:, t]
+        gap += 0.5 * WEIGHT @ np.square(y - STACK @ found.weights[t] @ c - found.alpha * c / WEIGHT)
+    # measured 3e-13
+    assert found.gap == pytest.approx(gap, rel=1e-6)
 
 
 def test_weights_of_rows_are_repetitions():

@@ -50,6 +50,15 @@ def test_the_table_decides():
     assert advice == {"method": DEFAULT}
     _, advice = advised(table(n=1000, share=0.1, missing=3))
     assert advice == {"method": DEFAULT, "missing": "impute", "balanced": True}
+    # weights of classes that are given stay
+    _, advice = advised(table(n=1000, share=0.1, missing=3), class_weights="ill=2")
+    assert "balanced" not in advice
+    # classes are those of the rows to learn from: 500 and 100 of 500 each
+    some = table(n=1000)
+    some["part"] = np.where((np.arange(1000) >= 600), "test", "train")
+    found, advice = advised(some, holdout="part", holdout_values="test")
+    assert advice["balanced"] is True
+    assert any("5 times the rows" in one.why for one in found.advice)
     found, advice = advised(table(n=1000), "few", method="rls2", learner_params={"relax": "auto"}, group="d")
     assert found.spec.method == "simple"
     assert found.spec.group == "d"  # columns that have a role keep it

@@ -113,6 +113,15 @@ def test_alternating_reaches_the_newton_solution(kind, alpha):
     assert (np.diff(objective) <= 1e-12 * objective[0]).all()
 
 
+@pytest.mark.parametrize("solver", ["newton", "alternating"])
+def test_targets_of_zeros_have_the_function_zero(solver):
+    gram, y = make_problem("dense", np.random.default_rng(5))
+    found = kw.solve_rls2(gram, np.zeros_like(y), 0.1, solver=solver)
+    assert not found.dual_coef.any()
+    assert (found.primal, found.gap) == (0.0, 0.0)
+    assert found.status is kw.solvers.Status.CONVERGED
+
+
 def test_conjugate_gradients_do_what_cholesky_does():
     rng = np.random.default_rng(5)
     gram, y = make_problem("dense", rng)

@@ -8,6 +8,7 @@ import os
 import signal
 import sqlite3
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -22,6 +23,7 @@ import numpy as np
 import psutil
 
 import kernelweave as kw
+from kernelweave_app.studio import jobs
 from kernelweave_app.studio.jobs import Queue, is_alive
 from kernelweave_app.studio.schema import RunRequest
 from kernelweave_app.studio.security import TOKEN_VARIABLE
@@ -75,6 +77,22 @@ def test_a_run_is_a_detached_process_with_limited_threads(served, monkeypatch):
     assert not [name for name in environment if name.startswith("KERNELWEAVE_STUDIO_")]
     served.client.post(f"/api/runs/{run}/cancel")
     assert served.wait(run)["state"] == "cancelled"
+
+
+def test_runs_at_the_same_time_share_the_processors(monkeypatch, tmp_path):
+    given, ends = [], []
+
+    def start(*_, threads, **__):
+        given.append(threads)
+        raise OSError("no processes left")
+
+    monkeypatch.setattr(jobs, "PROCESSORS", 8)
+    monkeypatch.setattr(jobs, "start", start)
+    store = SimpleNamespace(move=lambda *_, **__: True, finish=lambda *end: ends.append(end))
+    places = SimpleNamespace(root=tmp_path, run=lambda _: tmp_path)
+    Queue(store, places, at_once=4)._launch("a")
+    assert given == [2]
+    assert ends == [("a", "failed", "No process could be started: no processes left.")]
 
 
 @pytest.mark.nightly
