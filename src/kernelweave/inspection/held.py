@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
 from kernelweave._errors import InputError
@@ -44,6 +44,16 @@ class RowScore:
     def of_groups(self, groups: Labels | None) -> Self:
         """The same with the influences of groups of rows, which are independent where rows are not."""
         return replace(self, influence=group_means(self.influence, groups))
+
+
+def groups_of_rows(groups: ArrayLike | None, n_rows: int) -> Labels | None:
+    """Given groups as an array, with an entry for each row; None without groups."""
+    if groups is None:
+        return None
+    own = np.asarray(groups)
+    if own.shape != (n_rows,):
+        raise InputError(f"`groups` must have an entry for each of the {n_rows} rows, got shape {own.shape}.")
+    return own
 
 
 def group_means(values: Array, groups: Labels | None) -> Array:

@@ -14,7 +14,7 @@ from kernelweave._checks import Floats, InputError, Targets
 from kernelweave._parameters import Positive, checked, renamed
 from kernelweave._types import Array, Labels
 from kernelweave.inspection.arguments import Entries, Level, OptionalEntries, Seed
-from kernelweave.inspection.held import HeldOut, group_means
+from kernelweave.inspection.held import HeldOut, group_means, groups_of_rows
 from kernelweave.inspection.registry import (
     MARGIN,
     SMALL,
@@ -223,15 +223,8 @@ def _signs_changed(
     differences: Array, groups: ArrayLike | None, level: float, seed: int, why: str, counts: dict[str, int]
 ) -> PairedTest:
     """The test of `compare_numbers` of the differences of rows, which change their signs by groups."""
-    test = "paired permutation test"
-    own = None
-    if groups is not None:
-        own, test = np.asarray(groups), f"{test} of groups"
-        if own.shape != differences.shape:
-            raise InputError(
-                f"`groups` must have an entry for each of the {len(differences)} rows, got shape {own.shape}."
-            )
-    apart = group_means(differences, own)
+    test = "paired permutation test" + ("" if groups is None else " of groups")
+    apart = group_means(differences, groups_of_rows(groups, len(differences)))
     n, mean = len(apart), float(apart.mean())
     low, high, p_value = mean, mean, 1.0
     if apart.any():

@@ -35,6 +35,7 @@ from kernelweave.inspection.held import (
     RowScore,
     divisions_of,
     group_means,
+    groups_of_rows,
     rows_in_fit,
 )
 from kernelweave.inspection.refitting import Rows, each_done, splitter_of
@@ -201,13 +202,7 @@ def score_intervals(
         None if given is None else np.asarray(given, dtype=float) for given in (decision, probability)
     )
     held = HeldOut(truth.astype(kind), guess.astype(kind), names, values, shares)
-    if groups is not None:
-        own = np.asarray(groups)
-        if own.shape != truth.shape:
-            raise InputError(
-                f"`groups` must have an entry for each of the {len(truth)} rows, got shape {own.shape}."
-            )
-        held = replace(held, groups=own)
+    held = replace(held, groups=groups_of_rows(groups, len(truth)))
     return held_intervals(held, level=level, seed=random_state)
 
 

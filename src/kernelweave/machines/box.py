@@ -134,15 +134,18 @@ class BoxProblem:
         core.add_rows(self.K, b, g)
         return g
 
+    @property
+    def box(self) -> Box:
+        """All but the kernel, in numbers."""
+        return self.linear, self.ridge, self.lower, self.upper, self.kink
+
     def values(self, b: Array, product: Array) -> Values:
         """The values of the machine at b, at the best intercept, with ``product = K b``."""
-        box = self.linear, self.ridge, self.lower, self.upper, self.kink
-        return Values(*core.box_values(*box, b, product, 0.0, True))
+        return Values(*core.box_values(*self.box, b, product, 0.0, True))
 
     def rounding(self, b: Array, product: Array, at: Values, error: Array) -> float:
         """Bound of the rounding errors of these values, given that of the product."""
-        box, sums = (self.linear, self.ridge, self.lower, self.upper, self.kink), at.primal + at.gap
-        return float(core.box_rounding(*box, b, product, at.intercept, error, sums, True))
+        return float(core.box_rounding(*self.box, b, product, at.intercept, error, at.primal + at.gap, True))
 
     def scaled(self, factor: float) -> Self:
         """The problem with C multiplied by a factor."""

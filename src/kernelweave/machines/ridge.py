@@ -214,17 +214,8 @@ class Workspace:
 class NearSystem(DenseSystem):
     """Q of many rows: conjugate gradients with a factor in single precision, of Q or of a matrix before it.
 
-    Where these would take longer than a factorisation, Q is factorised, in single precision first.
-
-    Parameters
-    ----------
-    upper : array of shape (n, n)
-        Upper triangle of K(d), C-ordered; overwritten.
-    alpha : float
-    inverse_weights : array of shape (n,)
-        Diagonal of N.
-    work : Workspace
-        With the factor, if there was a matrix before.
+    Where these would take longer than a factorisation, Q is factorised, in single precision first. The parameters are
+    those of `DenseSystem`, and a workspace, which has the factor if there was a matrix before.
     """
 
     def __init__(self, upper: Array, alpha: float, inverse_weights: Array, work: Workspace) -> None:
