@@ -38,38 +38,41 @@ KW_CLONES bool eliminate(const double* own, bool pivots, double* rows, double* i
     return true;
 }
 
-// rows i0 to i1 of a panel whose columns start at j0; entries are rounded to units in the last place of `level`, and rows
-// and columns from n on are those of the identity
-KW_CLONES void read(const double* P, size_t n, size_t i0, size_t i1, size_t j0, double shift, double level, double* panel) {
-    for (size_t i = i0; i < i1; ++i) {
-        double* row = panel + i * WIDTH;
-        const size_t own = std::min(i, n - 1);
-        const double* x = P + row_start(own, n) - own + j0;
-        if (i < j0 && j0 + WIDTH <= n) {
-            for (size_t j = 0; j < WIDTH; ++j) row[j] = (x[j] + level) - level;
-            continue;
+// a panel of which each earlier one has WIDTH rows less
+inline double* panel(double* panels, size_t p) { return panels + p * (p + 1) / 2 * WIDTH * WIDTH; }
+
+// row after row of K + shift I into panels; entries are rounded to units in the last place of `level`, and rows and columns
+// from n on are those of the identity
+KW_CLONES void read(const double* P, size_t n, double shift, double level, size_t count, double* panels) {
+    for (size_t i = 0; i < count * WIDTH; ++i)
+        for (size_t p = i / WIDTH; p < count; ++p) {
+            const size_t j0 = p * WIDTH, own = std::min(i, n - 1);
+            const double* x = P + row_start(own, n) - own + j0;
+            double* row = panel(panels, p) + i * WIDTH;
+            if (i < j0 && j0 + WIDTH <= n) {
+                for (size_t j = 0; j < WIDTH; ++j) row[j] = (x[j] + level) - level;
+                continue;
+            }
+            for (size_t j = 0; j < WIDTH; ++j) row[j] = j0 + j < i || j0 + j >= n ? 0.0 : (x[j] + level) - level;
+            if (i >= n) row[i - j0] = 1.0;
+            else if (i >= j0) row[i - j0] += shift;
         }
-        for (size_t j = 0; j < WIDTH; ++j) row[j] = j0 + j < i || j0 + j >= n ? 0.0 : (x[j] + level) - level;
-        if (i >= n) row[i - j0] = 1.0;
-        else if (i >= j0) row[i - j0] += shift;
-    }
 }
 
 // of K + shift I
 inline bool definite(const double* P, size_t n, double shift, double level) {
     const size_t count = (n + WIDTH - 1) / WIDTH;
     std::unique_ptr<double[]> memory(new double[count * (count + 1) / 2 * WIDTH * WIDTH]);
+    double* panels = memory.get();
     std::vector<double> inverse(count * WIDTH);
-    const auto panel = [&](size_t p) { return memory.get() + p * (p + 1) / 2 * WIDTH * WIDTH; };
-    for (size_t p = 0; p < count; ++p) {
-        double* columns = panel(p);
-        read(P, n, 0, (p + 1) * WIDTH, p * WIDTH, shift, level, columns);
+    read(P, n, shift, level, count, panels);
+    for (size_t p = 0; p < count; ++p)
         for (size_t i = 0; i < (p + 1) * WIDTH; i += ROWS) {
             const size_t q = i / WIDTH, s = i % WIDTH;
-            subtract(panel(q) + s, columns, i, columns + i * WIDTH);
-            if (!eliminate(panel(q) + i * WIDTH + s, p == q, columns + i * WIDTH, inverse.data() + i)) return false;
+            double *left = panel(panels, q) + s, *right = panel(panels, p), *rows = right + i * WIDTH;
+            subtract(left, right, i, rows);
+            if (!eliminate(left + i * WIDTH, p == q, rows, inverse.data() + i)) return false;
         }
-    }
     return true;
 }
 

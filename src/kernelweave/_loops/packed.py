@@ -129,7 +129,9 @@ def definite(packed: Array, n_samples: int, shift: float, level: float) -> bool:
     upper = np.zeros((n_samples, n_samples))
     for i in range(n_samples):
         upper[i, i:] = values[start[i] : start[i + 1]]
-    return bool(lapack.dpotrf(upper.T, lower=1, clean=0, overwrite_a=1)[1] == 0)
+    factor, info = lapack.dpotrf(upper.T, lower=1, clean=0, overwrite_a=1)
+    # OpenBLAS takes pivots that are no numbers for positive ones
+    return bool(info == 0 and np.isfinite(np.diagonal(factor)).all())
 
 
 def decays(D: Array, first: int, gammas: Array, packed: Array, threads: int = 1) -> None:
