@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from kernelweave._checks import InputError, NotPSDError, check_gram_stack, check_psd, rounding_tol
 from kernelweave._devices import Kind, as_floating, hosted, is_foreign, on_host
 from kernelweave._loops import core, numpy_core, packed_rows
-from kernelweave._threads import SMALL, blas_threads_for, threads_for
+from kernelweave._threads import blas_threads_for, threads_for
 from kernelweave._types import Array
 from kernelweave.gram import device_gram
 from kernelweave.gram.base import Gram, pieces
@@ -37,6 +37,8 @@ NO_KERNELS = {
 }
 #: Kernels of a stack that are packed at a time.
 TOGETHER = 64
+#: Rows up to which the compiled factorisation is faster than that of BLAS in one thread.
+IN_CACHE = 1500
 
 
 def gram_from_stack(gram: ArrayLike, *, reduce: bool = True, psd: bool = True) -> Gram:
@@ -130,8 +132,7 @@ def check_semidefinite(
     """
     n = gram.n_samples
     places = packed_rows(n)[:-1]
-    # threads of BLAS share a large factorisation
-    definite = (core if n < SMALL else numpy_core).definite
+    definite = (core if n <= IN_CACHE and threads_for(n) == 1 else numpy_core).definite
     with blas_threads_for(n):
         for m, own in enumerate(gram.packed):
             diagonal = own[places]
