@@ -117,6 +117,7 @@ LOOPS = {
         "size": floats(k),
         "bad": floats(k),
     },
+    "definite": {"packed": floats(L), "n_samples": n, "shift": 1.0, "level": 1.0},
     "choose_rows": {
         "packed": floats(k, L),
         "rows": integers(2, 0),

@@ -101,45 +101,81 @@ def test_sums_of_absolute_differences(core, rng, n_columns, threads):
     np.testing.assert_allclose(out, np.abs(A[:, :, None] - B).sum(axis=1), rtol=1e-14)
 
 
+def laid_out(stack, layout):
+    if layout == "kernels first":
+        return np.moveaxis(np.ascontiguousarray(np.moveaxis(stack, -1, 0)), 0, -1)
+    if layout == "reversed":
+        return np.ascontiguousarray(stack[::-1, ::-1])[::-1, ::-1]
+    return np.asarray(stack, order=layout)
+
+
 @pytest.mark.parametrize("core", CORES)
-@pytest.mark.parametrize("layout", ["kernels last", "kernels first", "reversed"])
-def test_pack_reads_any_strides(core, stack, layout):
-    view = {
-        "kernels last": np.ascontiguousarray(stack),
-        "kernels first": np.moveaxis(np.ascontiguousarray(np.moveaxis(stack, -1, 0)), 0, -1),
-        "reversed": np.ascontiguousarray(stack[::-1, ::-1])[::-1, ::-1],
-    }[layout]
-    packed = np.empty((7, packed_length(23)))
-    asym, size, bad = np.empty((3, 7))
-    core.pack(view, packed, asym, size, bad)
+@pytest.mark.parametrize("layout", ["C", "F", "kernels first", "reversed"])
+@pytest.mark.parametrize(
+    ("n", "count", "threads"), [(23, 7, 1), (23, 7, 3), (9, 70, 1), (5, 1, 1), (24, 4, 2)]
+)
+def test_pack_reads_any_strides(core, rng, layout, n, count, threads):
+    stack = np.stack([random_psd(rng, n) for _ in range(count)], axis=-1)
+    packed = np.empty((count, packed_length(n)))
+    asym, size, bad = np.empty((3, count))
+    core.pack(laid_out(stack, layout), packed, asym, size, bad, threads)
     np.testing.assert_array_equal(packed, packed_of(stack))
     assert not asym.any()
     assert not bad.any()
     np.testing.assert_array_equal(size, np.abs(stack).max(axis=(0, 1)))
-    np.testing.assert_array_equal(unpack(packed[4], 23), stack[:, :, 4])
+    np.testing.assert_array_equal(unpack(packed[-1], n), stack[:, :, -1])
 
 
 @pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("layout", ["C", "kernels first", "reversed"])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_pack_sees_what_is_not_finite_or_not_symmetric(core, stack, value):
+def test_pack_sees_what_is_not_finite_or_not_symmetric(core, stack, layout, value):
     packed = np.empty((7, packed_length(23)))
     asym, size, bad = np.empty((3, 7))
-    crooked = stack.copy()
-    crooked[4, 9, 2] += 0.5
-    core.pack(crooked, packed, asym, size, bad)
-    assert np.flatnonzero(asym).tolist() == [2]
-    assert asym[2] == pytest.approx(0.5)
-    for place in [(4, 9), (9, 4), (3, 3)]:
+    # on the diagonal, in a square of eight rows and columns, and beside such squares; kernels in fours, and others
+    for kernel, (row, column) in itertools.product(
+        (1, 5), [(4, 9), (9, 4), (17, 22), (22, 17), (3, 8), (8, 3)]
+    ):
+        crooked = stack.copy()
+        crooked[row, column, kernel] += 0.5
+        core.pack(laid_out(crooked, layout), packed, asym, size, bad)
+        assert np.flatnonzero(asym).tolist() == [kernel]
+        assert asym[kernel] == pytest.approx(0.5)
+        np.testing.assert_allclose(packed, packed_of((crooked + crooked.transpose(1, 0, 2)) / 2), rtol=1e-15)
+    for kernel, place in itertools.product((1, 5), [(4, 9), (9, 4), (3, 3), (17, 22), (22, 17)]):
         large = stack.copy()
-        large[(*place, 5)] = -1e3
-        core.pack(large, packed, asym, size, bad)
-        assert size[5] == 1e3
+        large[(*place, kernel)] = -1e3
+        core.pack(laid_out(large, layout), packed, asym, size, bad)
+        assert size[kernel] == 1e3
     # the build assumes finite math; the check must see NaN all the same, in either triangle
-    for place in [(3, 8), (8, 3), (5, 5)]:
+    for kernel, place in itertools.product((1, 6), [(3, 8), (8, 3), (5, 5), (17, 22), (22, 17)]):
         broken = stack.copy()
-        broken[(*place, 6)] = value
-        core.pack(broken, packed, asym, size, bad)
-        assert np.flatnonzero(bad).tolist() == [6]
+        broken[(*place, kernel)] = value
+        core.pack(laid_out(broken, layout), packed, asym, size, bad)
+        assert np.flatnonzero(bad).tolist() == [kernel]
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("n", [1, 7, 8, 9, 23, 40])
+def test_whether_a_shifted_triangle_is_definite(core, rng, n):
+    Q = np.linalg.qr(rng.normal(size=(n, n)))[0]
+    for least in (1.0, 0.0, -0.9e-8, -1.1e-8, -1.0):
+        K = (Q * np.r_[rng.uniform(0.1, 1.0, n - 1), least]) @ Q.T
+        for order in (np.arange(n), np.arange(n)[::-1]):
+            own = packed_of(K[np.ix_(order, order)][:, :, None])[0]
+            assert core.definite(own, n, 1e-8, 0.05) == (least > -1e-8)
+    # what is below rounding of the level is zero
+    small = packed_of(1e-20 * np.eye(n)[:, :, None])[0]
+    assert core.definite(small, n, 0.0, 0.0)
+    assert not core.definite(small, n, 0.0, 1.0)
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_factors_that_overflow_are_not_definite(core):
+    # the factor has an infinite entry, and a zero beside it: their product is no number
+    K = np.diag([1e-320, 1.0, 1.0])
+    K[0, 2] = K[2, 0] = 1e200
+    assert not core.definite(packed_of(K[:, :, None])[0], 3, 0.0, 0.0)
 
 
 @pytest.mark.parametrize("core", CORES)

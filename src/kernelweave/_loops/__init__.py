@@ -24,6 +24,7 @@ numpy_core = SimpleNamespace(
     matvecs=packed.matvecs,
     combine=packed.combine,
     pack=packed.pack,
+    definite=packed.definite,
     choose_rows=packed.choose_rows,
     shift_rows=packed.shift_rows,
     differences=packed.differences,

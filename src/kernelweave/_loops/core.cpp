@@ -12,6 +12,7 @@
 #include <cstring>
 #include <exception>
 #include <limits>
+#include <memory>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -21,6 +22,13 @@
 #define KW_CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 #else
 #define KW_CLONES
+#endif
+
+// asks for the memory at an address before it is needed
+#if defined(__GNUC__)
+#define KW_FETCH(address) __builtin_prefetch(address)
+#else
+#define KW_FETCH(address) ((void)0)
 #endif
 
 namespace nb = nanobind;
@@ -177,6 +185,7 @@ KW_CLONES void mirror_tiles(double* P, size_t n, size_t part) {
 #include "box.hpp"
 #include "layers.hpp"
 #include "stack.hpp"
+#include "cholesky.hpp"
 #include "columns.hpp"
 #include "blocks.hpp"
 #include "gaussians.hpp"
@@ -252,9 +261,12 @@ void pack(In3 stack, Out2 packed, Out1 asym, Out1 size, Out1 bad, int64_t thread
     expect("bad", bad, {M});
     nb::gil_scoped_release free;
     std::vector<stacks::Looks> looks(PARTS, stacks::Looks(M));
-    in_parts(threads, [&](size_t part) {
-        stacks::pack(stack.data(), stack.stride(0), stack.stride(1), stack.stride(2), n, M, packed.data(), looks[part], part);
-    });
+    const size_t together = stacks::side_by_side(stack.stride(2), M);
+    for (size_t m = 0; m < M; m += together)
+        in_parts(threads, [&](size_t part) {
+            stacks::pack(stack.data(), stack.stride(0), stack.stride(1), stack.stride(2), n, m, std::min(together, M - m),
+                         packed.data(), looks[part], part);
+        });
     for (size_t m = 0; m < M; ++m) {
         asym(m) = size(m) = bad(m) = 0.0;
         for (const stacks::Looks& own : looks) {
@@ -263,6 +275,17 @@ void pack(In3 stack, Out2 packed, Out1 asym, Out1 size, Out1 bad, int64_t thread
             bad(m) += double(own.bad[m]);
         }
     }
+}
+
+// whether K + shift I of a packed kernel has a Cholesky factor, with entries to units in the last place of `level`:
+// products of smaller numbers underflow, which takes the processor long
+bool definite(In1 packed, int64_t n_samples, double shift, double level) {
+    sizes::expect_rows("packed", packed);
+    sizes::expect_index("n_samples", n_samples, packed.shape(0) + 1);
+    const size_t n = size_t(n_samples);
+    expect("packed", packed, {triangle(n)});
+    nb::gil_scoped_release free;
+    return cholesky::definite(packed.data(), n, shift, level);
 }
 
 // Some rows of triangles of several kernels: exp(-gammas[k] D), where D (n_rows, n - first) are distances of the rows from
@@ -995,6 +1018,7 @@ NB_MODULE(_core, module) {
     module.def("matvecs", &matvecs, "packed"_a, "idx"_a, "C"_a, "out"_a, "threads"_a = 1);
     module.def("combine", &combine, "packed"_a, "idx"_a, "w"_a, "out"_a, "threads"_a = 1);
     module.def("pack", &pack, "stack"_a, "packed"_a, "asym"_a, "size"_a, "bad"_a, "threads"_a = 1);
+    module.def("definite", &definite, "packed"_a, "n_samples"_a, "shift"_a, "level"_a);
     module.def("choose_rows", &choose_rows, "packed"_a, "rows"_a, "n_samples"_a, "out"_a, "threads"_a = 1);
     module.def("shift_rows", &shift_rows, "packed"_a, "means"_a, "totals"_a, "threads"_a = 1);
     module.def("differences", &differences, "A"_a, "B"_a, "out"_a, "threads"_a = 1);

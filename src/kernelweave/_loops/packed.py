@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve, cholesky
+from scipy.linalg import cho_solve, cholesky, lapack
 
 from kernelweave._types import Array
 
@@ -119,6 +119,19 @@ def pack(stack: Array, packed: Array, asym: Array, size: Array, bad: Array, thre
             asym[m] = np.abs(upper - lower).max()
             size[m] = max(np.abs(upper).max(), np.abs(lower).max())
             packed[m] = 0.5 * (upper + lower)
+
+
+def definite(packed: Array, n_samples: int, shift: float, level: float) -> bool:
+    values = packed + level
+    values -= level
+    start = packed_rows(n_samples)
+    values[start[:-1]] += shift
+    upper = np.zeros((n_samples, n_samples))
+    for i in range(n_samples):
+        upper[i, i:] = values[start[i] : start[i + 1]]
+    factor, info = lapack.dpotrf(upper.T, lower=1, clean=0, overwrite_a=1)
+    # OpenBLAS takes pivots that are no numbers for positive ones
+    return bool(info == 0 and np.isfinite(np.diagonal(factor)).all())
 
 
 def decays(D: Array, first: int, gammas: Array, packed: Array, threads: int = 1) -> None:

@@ -2,10 +2,9 @@
 
 namespace stacks {
 
-constexpr size_t EDGE = 32;      // rows and columns of a tile
-constexpr size_t LINE = 8;       // rows of a tile, and entries that are read at a time with any strides
+constexpr size_t EDGE = 8;       // rows and columns of a square
 constexpr size_t SIDE = 4;       // kernels that are looked at together
-constexpr size_t TOGETHER = 32;  // kernels of a stack that are read side by side
+constexpr size_t TOGETHER = 64;  // kernels of a stack that are read side by side
 
 inline bool strange(double value) {
     uint64_t bits;
@@ -27,131 +26,129 @@ struct Looks {
     explicit Looks(size_t M) : asym(M, 0.0), size(M, 0.0), bad(M, 0) {}
 };
 
-// some entries of a row of kernels that lie side by side: `a` above the diagonal and `b` the mirror images, each with its own
-// stride, into the triangles of these kernels; what is met of SIDE kernels stays in registers
-KW_CLONES void look(const double* a, const double* b, int64_t a_step, int64_t b_step, size_t width, size_t M, double* out, size_t L,
-                    double* asym, double* size, int64_t* bad) {
-    for (size_t m0 = 0; m0 < M; m0 += SIDE) {
-        const size_t count = std::min(SIDE, M - m0);
-        double means[EDGE][SIDE], apart[SIDE] = {}, largest[SIDE] = {};
-        int64_t odd[SIDE] = {};
-        if (count == SIDE) {
-            for (size_t j = 0; j < width; ++j) {
-                const double *x = a + int64_t(j) * a_step + m0, *z = b + int64_t(j) * b_step + m0;
+// any part of a row above the diagonal, of kernels of any strides
+inline void look(const double* K, int64_t si, int64_t sj, int64_t sm, size_t n, size_t i, size_t j0, size_t j1, size_t m0, size_t M,
+                 double* packed, Looks& looks) {
+    for (size_t m = 0; m < M; ++m) {
+        const double *a = K + int64_t(i) * si + int64_t(m) * sm, *b = K + int64_t(i) * sj + int64_t(m) * sm;
+        double* out = packed + m * triangle(n) + row_start(i, n) - i;
+        double &asym = looks.asym[m0 + m], &size = looks.size[m0 + m];
+        for (size_t j = j0; j < j1; ++j) {
+            const double x = a[int64_t(j) * sj], z = b[int64_t(j) * si];
+            asym = std::max(asym, std::fabs(x - z));
+            size = std::max(size, std::max(std::fabs(x), std::fabs(z)));
+            looks.bad[m0 + m] += int64_t(strange(x) || strange(z));
+            out[j] = 0.5 * (x + z);
+        }
+    }
+}
+
+// a square above the diagonal of SIDE kernels that lie side by side, and its mirror image; the squares that are next in
+// either are fetched, `ahead_a` and `ahead_b` from here: memory is slower than all the rest
+KW_CLONES void look_across(const double* a, const double* b, int64_t si, int64_t sj, int64_t ahead_a, int64_t ahead_b,
+                           const size_t* starts, size_t L, double* out, double* asym, double* size, int64_t* bad) {
+    double apart[SIDE] = {}, largest[SIDE] = {};
+    int64_t odd[SIDE] = {};
+    for (size_t i = 0; i < EDGE; ++i) {
+        double means[EDGE][SIDE];
+        for (size_t j = 0; j < EDGE; ++j) {
+            const double *x = a + int64_t(i) * si + int64_t(j) * sj, *z = b + int64_t(j) * si + int64_t(i) * sj;
+            KW_FETCH(x + ahead_a);
+            KW_FETCH(z + ahead_b);
 #pragma omp simd
-                for (size_t m = 0; m < SIDE; ++m) {
-                    const double d = std::fabs(x[m] - z[m]), p = std::fabs(x[m]), q = std::fabs(z[m]), larger = p > q ? p : q;
-                    apart[m] = d > apart[m] ? d : apart[m];
-                    largest[m] = larger > largest[m] ? larger : largest[m];
-                    odd[m] |= marked(x[m]) | marked(z[m]);
-                    means[j][m] = 0.5 * (x[m] + z[m]);
-                }
+            for (size_t m = 0; m < SIDE; ++m) {
+                const double d = std::fabs(x[m] - z[m]), p = std::fabs(x[m]), q = std::fabs(z[m]), larger = p > q ? p : q;
+                apart[m] = d > apart[m] ? d : apart[m];
+                largest[m] = larger > largest[m] ? larger : largest[m];
+                odd[m] |= marked(x[m]) | marked(z[m]);
+                means[j][m] = 0.5 * (x[m] + z[m]);
             }
-        } else {
-            for (size_t j = 0; j < width; ++j)
-                for (size_t m = 0; m < count; ++m) {
-                    const double x = a[int64_t(j) * a_step + int64_t(m0 + m)], z = b[int64_t(j) * b_step + int64_t(m0 + m)];
-                    apart[m] = std::max(apart[m], std::fabs(x - z));
-                    largest[m] = std::max(largest[m], std::max(std::fabs(x), std::fabs(z)));
-                    odd[m] |= marked(x) | marked(z);
-                    means[j][m] = 0.5 * (x + z);
-                }
         }
-        for (size_t m = 0; m < count; ++m) {
-            double* to = out + (m0 + m) * L;
-            if (width == EDGE) {
-                for (size_t j = 0; j < EDGE; ++j) to[j] = means[j][m];
-            } else {
-                for (size_t j = 0; j < width; ++j) to[j] = means[j][m];
-            }
-            asym[m0 + m] = std::max(asym[m0 + m], apart[m]);
-            size[m0 + m] = std::max(size[m0 + m], largest[m]);
-            bad[m0 + m] += int64_t(odd[m] < 0);
-        }
+        for (size_t m = 0; m < SIDE; ++m)
+            for (size_t j = 0; j < EDGE; ++j) out[m * L + starts[i] + j] = means[j][m];
+    }
+    for (size_t m = 0; m < SIDE; ++m) {
+        asym[m] = std::max(asym[m], apart[m]);
+        size[m] = std::max(size[m], largest[m]);
+        bad[m] += int64_t(odd[m] < 0);
     }
 }
 
-// one row of a tile of one kernel: `a` above the diagonal, `b` its mirror image
-KW_CLONES void look_along(const double* a, const double* b, size_t len, double* mean, double* asym, double* size, int64_t* bad) {
-    double w = *asym, s = *size;
-    int64_t count = 0;
-#pragma omp simd reduction(max : w, s) reduction(+ : count)
-    for (size_t j = 0; j < len; ++j) {
-        const double d = std::fabs(a[j] - b[j]), p = std::fabs(a[j]), q = std::fabs(b[j]);
-        w = d > w ? d : w;
-        s = p > s ? p : s;
-        s = q > s ? q : s;
-        count += int64_t(strange(a[j]) | strange(b[j]));
-        mean[j] = 0.5 * (a[j] + b[j]);
+// squares from column j0 to j1 of one kernel with contiguous rows
+KW_CLONES void look_along(const double* K, int64_t step, size_t n, size_t i0, size_t j0, size_t j1, double* P, double* asym,
+                          double* size, int64_t* bad) {
+    double apart[EDGE] = {}, largest[EDGE] = {};
+    int64_t odd[EDGE] = {};
+    for (size_t j = j0; j < j1; j += EDGE) {
+        double turned[EDGE][EDGE];
+        for (size_t c = 0; c < EDGE; ++c)
+            for (size_t r = 0; r < EDGE; ++r) turned[r][c] = K[int64_t(j + c) * step + int64_t(i0 + r)];
+        for (size_t r = 0; r < EDGE; ++r) {
+            const double* a = K + int64_t(i0 + r) * step + int64_t(j);
+            double* out = P + row_start(i0 + r, n) + (j - i0 - r);
+#pragma omp simd
+            for (size_t c = 0; c < EDGE; ++c) {
+                const double x = a[c], z = turned[r][c], d = std::fabs(x - z), p = std::fabs(x), q = std::fabs(z);
+                const double larger = p > q ? p : q;
+                apart[c] = d > apart[c] ? d : apart[c];
+                largest[c] = larger > largest[c] ? larger : largest[c];
+                odd[c] |= marked(x) | marked(z);
+                out[c] = 0.5 * (x + z);
+            }
+        }
     }
-    *asym = w;
-    *size = s;
-    *bad += count;
+    for (size_t c = 0; c < EDGE; ++c) {
+        *asym = std::max(*asym, apart[c]);
+        *size = std::max(*size, largest[c]);
+        *bad += int64_t(odd[c] < 0);
+    }
 }
 
-// kernels last: entries of all kernels lie side by side
-inline void pack_together(const double* K, int64_t si, int64_t sj, size_t n, size_t m0, size_t M, double* packed, Looks& looks,
-                          size_t part) {
+// any strides; kernels whose entries lie side by side in squares
+inline void pack_together(const double* K, int64_t si, int64_t sj, int64_t sm, size_t n, size_t m0, size_t M, double* packed,
+                          Looks& looks, size_t part) {
     const size_t L = triangle(n);
-    for (size_t i0 = part * LINE; i0 < n; i0 += PARTS * LINE)
-        for (size_t j0 = i0 / EDGE * EDGE; j0 < n; j0 += EDGE)
-            for (size_t i = i0; i < std::min(i0 + LINE, n); ++i) {
-                const size_t js = std::max(i, j0), j1 = std::min(j0 + EDGE, n);
-                if (js < j1)
-                    look(K + int64_t(i) * si + int64_t(js) * sj, K + int64_t(js) * si + int64_t(i) * sj, sj, si, j1 - js, M,
-                         packed + row_start(i, n) + (js - i), L, &looks.asym[m0], &looks.size[m0], &looks.bad[m0]);
+    for (size_t i0 = part * EDGE; i0 < n; i0 += PARTS * EDGE)
+        for (size_t j0 = i0; j0 < n; j0 += EDGE) {
+            const size_t i1 = std::min(i0 + EDGE, n), j1 = std::min(j0 + EDGE, n);
+            const int64_t next = j1 + EDGE <= n ? EDGE : 0;
+            size_t m = 0;
+            if (sm == 1 && j0 > i0 && j0 + EDGE == j1) {
+                size_t starts[EDGE];
+                for (size_t r = 0; r < EDGE; ++r) starts[r] = row_start(i0 + r, n) + (j0 - i0 - r);
+                const double *a = K + int64_t(i0) * si + int64_t(j0) * sj, *b = K + int64_t(j0) * si + int64_t(i0) * sj;
+                for (; m + SIDE <= M; m += SIDE)
+                    look_across(a + m, b + m, si, sj, next * sj, next * si, starts, L, packed + m * L, &looks.asym[m0 + m],
+                                &looks.size[m0 + m], &looks.bad[m0 + m]);
             }
+            for (size_t i = i0; i < i1; ++i)
+                look(K + int64_t(m) * sm, si, sj, sm, n, i, std::max(i, j0), j1, m0 + m, M - m, packed + m * L, looks);
+        }
 }
 
 // one kernel with contiguous rows
 inline void pack_alone(const double* K, int64_t si, size_t n, size_t m, double* P, Looks& looks, size_t part) {
-    double turned[EDGE * EDGE];
     for (size_t i0 = part * EDGE; i0 < n; i0 += PARTS * EDGE) {
-        const size_t rows = std::min(EDGE, n - i0);
-        for (size_t j0 = i0; j0 < n; j0 += EDGE) {
-            const size_t columns = std::min(EDGE, n - j0);
-            for (size_t j = 0; j < columns; ++j)
-                for (size_t i = 0; i < rows; ++i) turned[i * EDGE + j] = K[int64_t(j0 + j) * si + int64_t(i0 + i)];
-            for (size_t i = 0; i < rows; ++i) {
-                const size_t skip = j0 == i0 ? i : 0;
-                look_along(K + int64_t(i0 + i) * si + int64_t(j0 + skip), turned + i * EDGE + skip, columns - skip,
-                           P + row_start(i0 + i, n) + (j0 + skip - i0 - i), &looks.asym[m], &looks.size[m], &looks.bad[m]);
-            }
+        const size_t i1 = std::min(i0 + EDGE, n), last = n - (n - i1) % EDGE;
+        look_along(K, si, n, i0, i1, last, P, &looks.asym[m], &looks.size[m], &looks.bad[m]);
+        for (size_t i = i0; i < i1; ++i) {
+            look(K, si, 1, 1, n, i, i, i1, m, 1, P, looks);
+            look(K, si, 1, 1, n, i, last, n, m, 1, P, looks);
         }
     }
 }
 
-// any strides
-inline void pack_strided(const double* K, int64_t si, int64_t sj, size_t n, size_t m, double* P, Looks& looks, size_t part) {
-    double a[LINE], b[LINE];
-    for (size_t i0 = part * LINE; i0 < n; i0 += PARTS * LINE)
-        for (size_t j0 = i0; j0 < n; j0 += LINE)
-            for (size_t i = i0; i < std::min(i0 + LINE, n); ++i) {
-                const size_t js = std::max(i, j0), j1 = std::min(j0 + LINE, n);
-                for (size_t j = js; j < j1; ++j) {
-                    a[j - js] = K[int64_t(i) * si + int64_t(j) * sj];
-                    b[j - js] = K[int64_t(j) * si + int64_t(i) * sj];
-                }
-                if (js < j1)
-                    look_along(a, b, j1 - js, P + row_start(i, n) + (js - i), &looks.asym[m], &looks.size[m], &looks.bad[m]);
-            }
-}
+// kernels whose rows are dealt to the parts together
+inline size_t side_by_side(int64_t sm, size_t M) { return sm == 1 ? std::min(TOGETHER, M) : 1; }
 
-inline void pack(const double* K, int64_t si, int64_t sj, int64_t sm, size_t n, size_t M, double* packed, Looks& looks,
+inline void pack(const double* K, int64_t si, int64_t sj, int64_t sm, size_t n, size_t m, size_t M, double* packed, Looks& looks,
                  size_t part) {
-    if (sm == 1 && M > 1) {
-        for (size_t m0 = 0; m0 < M; m0 += TOGETHER)
-            pack_together(K + m0, si, sj, n, m0, std::min(TOGETHER, M - m0), packed + m0 * triangle(n), looks, part);
-        return;
-    }
-    for (size_t m = 0; m < M; ++m) {
-        const double* own = K + int64_t(m) * sm;
-        double* P = packed + m * triangle(n);
-        // of a symmetric matrix rows and columns are the same
-        if (sj == 1) pack_alone(own, si, n, m, P, looks, part);
-        else if (si == 1) pack_alone(own, sj, n, m, P, looks, part);
-        else pack_strided(own, si, sj, n, m, P, looks, part);
-    }
+    const double* own = K + int64_t(m) * sm;
+    double* P = packed + m * triangle(n);
+    // of a symmetric matrix rows and columns are the same
+    if (M == 1 && sj == 1) pack_alone(own, si, n, m, P, looks, part);
+    else if (M == 1 && si == 1) pack_alone(own, sj, n, m, P, looks, part);
+    else pack_together(own, si, sj, sm, n, m, M, P, looks, part);
 }
 
 // exp(factor * x)
