@@ -349,8 +349,8 @@ def test_labels_that_all_rows_share_have_no_part_in_fractions():
 def test_layers_where_a_label_has_no_machine():
     X = np.random.default_rng(0).normal(size=(40, 3))
     Y = np.column_stack([X[:, 0] > 0, np.ones(40), X[:, 1] > 0]).astype(int)
+    learner = kw.learners.MLMKL(C=5.0, tol=1e-2)
     with pytest.warns(UserWarning, match="all rows of the fit say the same"):
-        learner = kw.learners.MLMKL(C=5.0, tol=1e-2)
         model = kw.MKLClassifier(kw.banks.mlmkl(), learner, normalize="cosine").fit(X, Y)
     found = kw.inspection.layer_weights(model)
     for layer, weights in enumerate(found.weights):
