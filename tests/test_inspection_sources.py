@@ -790,3 +790,13 @@ def test_kernel_weights_are_told_by_class_label_or_target(kind, rng):
     )
     found = compute("stability", Basis(model=model.fit(X, y), training=Rows(X, y), count=2))
     assert found.tables[1].heads[:2] == ["kernel", kind]
+
+
+@pytest.mark.parametrize("name", ["g{1}", "g{x:d}", "{interval:score}"])
+def test_an_answer_about_sources_with_braces_in_their_names(name, rng):
+    """The first two ended in an error, and the last one was left out of the sentence."""
+    X = rng.normal(size=(40, 4))
+    y = X[:, 0] + 0.2 * rng.normal(size=40)
+    model = kw.MKLRegressor(views={name: [0, 1], "other": [2, 3]}).fit(X, y)
+    found = kw.inspection.findings(model, training=(X, y), names=["omission"])
+    assert f"{name} matters: a model without it" in kw.inspection.source_answer(found).sentence

@@ -386,8 +386,8 @@ def _parameters(basis: Basis) -> Finding | None:
     said = "".join(f", and {name} is {{p{k}:.3g}}" for k, name in enumerate(own))
     return made.says(
         "which",
-        f"In the {kernel} kernel{of} the largest parameter is that of {{name}}, {{v:.3g}}{said}.",
-        {"name": str(largest)},
+        f"In the {kernel} kernel{{of}} the largest parameter is that of {{name}}, {{v:.3g}}{said}.",
+        {"name": str(largest), "of": of},
         v=at(f"{prefix}{largest}"),
         **{f"p{k}": at(f"{prefix}{name}") for k, name in enumerate(own)},
     )
