@@ -800,3 +800,14 @@ def test_an_answer_about_sources_with_braces_in_their_names(name, rng):
     model = kw.MKLRegressor(views={name: [0, 1], "other": [2, 3]}).fit(X, y)
     found = kw.inspection.findings(model, training=(X, y), names=["omission"])
     assert f"{name} matters: a model without it" in kw.inspection.source_answer(found).sentence
+
+
+def test_sources_of_rows_with_one_target_have_no_test(rng):
+    X = rng.normal(size=(40, 2))
+    model = kw.MKLRegressor(kw.banks.linear_features(2), alpha=0.1).fit(X, X[:, 0])
+    with pytest.raises(InputError, match="all targets are equal"):
+        kw.inspection.source_test(model, X, np.full(40, 2.0))
+    found = kw.inspection.source_test(
+        model, X, np.full(40, 2.0), scoring="neg_mean_squared_error", n_permutations=9
+    )
+    assert np.isfinite(found.loss).all()
