@@ -625,14 +625,14 @@ def test_classes_of_another_type_are_those_that_they_equal(kinds, rng):
 
 
 def test_simple_rules_of_long_names_are_not_cut_to_those_of_the_held_out_rows(rng):
-    """Always "noone" was right where the truth was "no"; and what is worse is said to be."""
+    """Always "nobody" was right where the truth was "no"; and what is worse is said to be."""
     X = rng.normal(size=(60, 2))
-    y = np.where(X[:, 0] > 0.9, "a", np.where(X[:, 0] > 0.6, "no", "noone"))
+    y = np.where(X[:, 0] > 0.9, "a", np.where(X[:, 0] > 0.6, "no", "nobody"))
     model = kw.MKLClassifier(kw.banks.linear_features(2), "rls2", alpha=1.0).fit(X, y)
     found = kw.inspection.findings(model, X + 0.01, np.where(np.arange(60) % 2, "a", "no"))["simplest"]
-    rule = "always predicting the most frequent class (noone)"
+    rule = "always predicting the most frequent class (nobody)"
     assert found.values[rule].value == 0.0
-    right = np.full(60, "noone")
+    right = np.full(60, "nobody")
     found = kw.inspection.findings(model, X[::-1] + 5.0, right)["simplest"]
     assert found.verdicts[0].answer == "no"
     assert f"The model predicts worse than {rule} (p = " in found.sentence
