@@ -182,6 +182,9 @@ def test_a_parameter_at_an_end_is_doubted():
         "values of C tried? Inconclusive: the chosen one, 10, is the largest of 3, and a larger one" in said
     )
     assert at_an_end([10.0, 1.0, 0.1], 1) == []
+    # a search ended before the end of its range, which is no reason for a wider one
+    assert at_an_end([10.0, 1.0, 0.1], 2, _candidates=np.array([10.0, 1.0, 0.1, 0.01])) == []
+    assert len(at_an_end([1.0, 0.1], 1, _candidates=np.array([10.0, 1.0, 0.1]))) == 1
     assert at_an_end([1.0], 0) == []
     assert _at_an_end(Basis(model=SimpleNamespace())) is None
 

@@ -604,6 +604,40 @@ def test_the_simplest_rule_counts_rows_by_their_weights(tmp_path, rng):
             assert rule(one, new[:, 0] > 0.5) == (new[:, 0] > 0.5).mean() != 0.5
 
 
+@pytest.mark.parametrize("kinds", [(int, float), (bool, int), (float, int), (int, bool)])
+def test_classes_of_another_type_are_those_that_they_equal(kinds, rng):
+    """Texts of them were compared: of rows that were all predicted right 0 % were."""
+    X = rng.normal(size=(60, 2))
+    y = X[:, 0] > 0.0
+    model = kw.MKLClassifier(kw.banks.linear_features(2), "rls2", alpha=1e-3).fit(
+        X[:40], y[:40].astype(kinds[0])
+    )
+    new = y[40:].astype(kinds[1])
+    found = kw.inspection.findings(model, X[40:], new)["held out"].values
+    assert found["accuracy"].value == model.score(X[40:], new) > 0.8
+    assert found["ROC AUC"].value > 0.8
+    scores = kw.inspection.score_intervals(new, model.predict(X[40:]), classes=model.classes_)
+    assert scores["accuracy"].value == model.score(X[40:], new)
+    if kinds[1] is bool:
+        # no classes are needed where the truth is not numbers
+        scores = kw.inspection.score_intervals(new, model.predict(X[40:]))
+        assert scores["accuracy"].value == model.score(X[40:], new)
+
+
+def test_simple_rules_of_long_names_are_not_cut_to_those_of_the_held_out_rows(rng):
+    """Always "nobody" was right where the truth was "no"; and what is worse is said to be."""
+    X = rng.normal(size=(60, 2))
+    y = np.where(X[:, 0] > 0.9, "a", np.where(X[:, 0] > 0.6, "no", "nobody"))
+    model = kw.MKLClassifier(kw.banks.linear_features(2), "rls2", alpha=1.0).fit(X, y)
+    found = kw.inspection.findings(model, X + 0.01, np.where(np.arange(60) % 2, "a", "no"))["simplest"]
+    rule = "always predicting the most frequent class (nobody)"
+    assert found.values[rule].value == 0.0
+    right = np.full(60, "nobody")
+    found = kw.inspection.findings(model, X[::-1] + 5.0, right)["simplest"]
+    assert found.verdicts[0].answer == "no"
+    assert f"The model predicts worse than {rule} (p = " in found.sentence
+
+
 def test_what_is_not_significant_is_inconclusive_unless_the_interval_is_short(rng):
     """Predictions that are right in 60 % of the rows, against those of a model of the same accuracy, or of another."""
     from kernelweave.inspection.paired import _against

@@ -790,3 +790,24 @@ def test_kernel_weights_are_told_by_class_label_or_target(kind, rng):
     )
     found = compute("stability", Basis(model=model.fit(X, y), training=Rows(X, y), count=2))
     assert found.tables[1].heads[:2] == ["kernel", kind]
+
+
+@pytest.mark.parametrize("name", ["g{1}", "g{x:d}", "{interval:score}"])
+def test_an_answer_about_sources_with_braces_in_their_names(name, rng):
+    """The first two ended in an error, and the last one was left out of the sentence."""
+    X = rng.normal(size=(40, 4))
+    y = X[:, 0] + 0.2 * rng.normal(size=40)
+    model = kw.MKLRegressor(views={name: [0, 1], "other": [2, 3]}).fit(X, y)
+    found = kw.inspection.findings(model, training=(X, y), names=["omission"])
+    assert f"{name} matters: a model without it" in kw.inspection.source_answer(found).sentence
+
+
+def test_sources_of_rows_with_one_target_have_no_test(rng):
+    X = rng.normal(size=(40, 2))
+    model = kw.MKLRegressor(kw.banks.linear_features(2), alpha=0.1).fit(X, X[:, 0])
+    with pytest.raises(InputError, match="all targets are equal"):
+        kw.inspection.source_test(model, X, np.full(40, 2.0))
+    found = kw.inspection.source_test(
+        model, X, np.full(40, 2.0), scoring="neg_mean_squared_error", n_permutations=9
+    )
+    assert np.isfinite(found.loss).all()

@@ -6,6 +6,7 @@ Modules: `estimators/own_targets`, `estimators/regressor`.
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from sklearn.model_selection import KFold
 import kernelweave as kw
 from kernelweave._checks import InputError
 from kernelweave.estimators import own_targets
+from kernelweave.fitting.rowless import RowlessSource
 from kernelweave.gram import as_gram
 from kernelweave.learners import RLS2
 from kernelweave.mkl import many_targets
@@ -150,6 +152,44 @@ def test_constant_targets_have_no_part_in_the_fractions_of_sources():
     assert [found[f"x{k}"] for k in range(4)] == pytest.approx(fractions)
     # measured: .125 for each of the other columns, which have nothing
     assert found["x0"] > 0.9
+    kernels = kw.inspection.findings(model)["kernels"]
+    assert {f"Linear on {name}": share for name, share in found.items() if share} == pytest.approx(
+        {name: one.value for name, one in kernels.values.items()}
+    )
+    assert kernels.details["with a weight"] == np.count_nonzero(model.weights_[0])
+
+
+def test_kernels_are_in_the_order_of_their_fractions_whatever_the_scale_of_a_target():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 6))
+    noise = rng.normal(size=(2, 100)) * [[0.01], [4.0]]
+    Y = np.column_stack([X[:, 0] + 0.6 * X[:, 1], X[:, 4] + 0.3 * X[:, 5]]) + noise.T
+    model = kw.MKLRegressor(kw.banks.linear_features(6), targets="own").fit(X, Y)
+    # weights of the first target are larger by this factor
+    assert model.target_alphas_[1] / model.target_alphas_[0] > 10.0
+    means = kw.inspection.kernel_weights(model).fractions.mean(axis=1)
+    assert (np.diff(means) <= 0.0).all()
+    shares = [one.value for one in kw.inspection.findings(model)["kernels"].values.values()]
+    np.testing.assert_allclose(shares, means, rtol=1e-12)
+
+
+def test_files_without_rows_keep_the_fractions_of_all_targets(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4))
+    Y = np.column_stack([X[:, :2] @ [1.0, 0.6], X[:, 2] + 0.1 * rng.normal(size=60), np.full(60, 3.0)])
+    model = kw.MKLRegressor(kw.banks.linear_features(4), targets="own").fit(X, Y)
+    kw.save(model, tmp_path / "model.skops")
+    again = kw.load(tmp_path / "model.skops")
+    assert isinstance(again.model_.source, RowlessSource)
+    found = kw.inspection.view_weights(model)
+    # those of the first target alone, before
+    assert found["x2"] > 0.1
+    assert kw.inspection.view_weights(again) == found
+    kw.save(again, tmp_path / "again.skops")
+    assert kw.inspection.view_weights(kw.load(tmp_path / "again.skops")) == found
+    # earlier files do not say which targets are constant
+    again.model_ = replace(again.model_, constant=None)
+    assert kw.inspection.view_weights(again)["x2"] == pytest.approx((2.0 * found["x2"] + 0.25) / 3.0)
 
 
 def test_the_certificate_holds():

@@ -331,3 +331,31 @@ def test_deep_kernels_of_a_label_that_all_rows_share_have_no_layers(data):
         np.testing.assert_allclose(values[:, k], alone.decision_function(X[60:]), atol=1e-9)
     np.testing.assert_array_equal(model.weights_[0], [[0.5, 0.5, np.nan, np.nan], [0.25] * 4])
     assert not model.kernel_contributions(X[60:])[:, :, 0].any()
+
+
+def test_labels_that_all_rows_share_have_no_part_in_fractions():
+    """They have no machine; of four columns each had an eighth of the weight by them."""
+    X = np.random.default_rng(0).normal(size=(60, 4))
+    Y = np.column_stack([X[:, 0] > 0, np.ones(60)]).astype(int)
+    with pytest.warns(UserWarning, match="all rows of the fit say the same"):
+        model = kw.MKLClassifier(kw.banks.linear_features(4), "simple", C=1.0).fit(X, Y)
+    found = kw.inspection.view_weights(model)
+    assert [found[f"x{k}"] for k in range(4)] == pytest.approx(model.weights_[0])
+    assert kw.inspection.findings(model)["kernels"].details["with a weight"] == np.count_nonzero(
+        model.weights_[0]
+    )
+
+
+def test_layers_where_a_label_has_no_machine():
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    Y = np.column_stack([X[:, 0] > 0, np.ones(40), X[:, 1] > 0]).astype(int)
+    learner = kw.learners.MLMKL(C=5.0, tol=1e-2)
+    with pytest.warns(UserWarning, match="all rows of the fit say the same"):
+        model = kw.MKLClassifier(kw.banks.mlmkl(), learner, normalize="cosine").fit(X, Y)
+    found = kw.inspection.layer_weights(model)
+    for layer, weights in enumerate(found.weights):
+        np.testing.assert_array_equal(weights.T, model.weights_[:, layer])
+    said = kw.inspection.findings(model)["layers"].values
+    means = found.fractions[1][:, [0, 2]].mean(axis=1)
+    assert [one.value for one in said.values()] == pytest.approx(means)
+    assert [len(K) for K in kw.inspection.layer_grams(model, output=1).kernels] == [40]

@@ -211,6 +211,30 @@ def test_counts_and_curves_of_classes_are_those_of_the_rows():
     assert ranking_figure(SimpleNamespace(rankings=lambda: {"u": (here[[0, 2]], value[:2])}), "roc") is None
 
 
+def test_the_area_below_a_curve_is_the_number_beside_it():
+    """With equal values a curve of steps lay below 0.64 where the area is 0.8."""
+    from kernelweave_app.reports import close
+    from kernelweave_app.reports.figures import ranking_figure
+    from kernelweave_app.studio.pages.charts import receiver_chart
+    from kernelweave_app.studio.results import HeldResult, _receiver
+
+    here = np.repeat([True, False], 5)
+    value = np.array([1, 1, 1, 1, 0, 1, 0, 0, 0, 0], dtype=float)
+    held = SimpleNamespace(rankings=lambda: {"u": (here, value)})
+    page = HeldResult(scores={}, columns=[], rows=[], receivers=[_receiver("u", here, value)], classes=["u"])
+    for kind, area in (("roc", 0.8), ("precision", 0.8 * 0.8 + 0.2 * 0.5)):
+        figure = ranking_figure(held, kind)
+        [line] = figure.axes[0].lines
+        series = receiver_chart(page, precision=kind == "precision")["series"][0]
+        steps = line.get_drawstyle() == "steps-post"
+        assert (series.get("step") == "end") is steps
+        for x, y in (line.get_xydata().T, np.array(series["data"]).T):
+            heights = y[:-1] if steps else 0.5 * (y[:-1] + y[1:])
+            assert abs(np.diff(x)) @ heights == pytest.approx(area)
+        assert line.get_label() == f"u ({area:.2f})"
+        close(figure)
+
+
 def test_figures_of_findings_have_their_numbers():
     from kernelweave.inspection.registry import Finding
     from kernelweave_app.reports import close

@@ -102,6 +102,8 @@ class Model:
         What `intercept` holds for the decision that a score asks for; probabilities are those without it.
     offset : array of shape (n_outputs,) or None
         What `intercept` and `held` hold so that probabilities have the shares of the classes, see `best_offsets`.
+    constant : array of bool, shape (n_outputs,), or None
+        `constant_outputs` of a model whose training rows are gone.
     """
 
     task: Task
@@ -121,6 +123,7 @@ class Model:
     held: OutOfFold | None = None
     shift: Array | None = None
     offset: Array | None = None
+    constant: NDArray[np.bool_] | None = None
 
     @classmethod
     def of(
@@ -198,11 +201,19 @@ class Model:
         Targets that are constant have no function, and what weights they have is not counted.
         """
         fractions = fractions_of(np.atleast_2d(self.weights), axis=1)
-        known = fractions[fractions.any(axis=1)]
-        if len(fractions) > 1 and not self.task.classification:
-            varied = np.ptp(np.concatenate(self.task.targets, axis=1), axis=0) > 0
-            known = fractions[varied & fractions.any(axis=1)]
-        return known.mean(axis=0) if len(known) else fractions[0]
+        known = fractions.any(axis=1)
+        if len(fractions) > 1:
+            known &= ~self.constant_outputs
+        return fractions[known].mean(axis=0) if known.any() else fractions[0]
+
+    @property
+    def constant_outputs(self) -> NDArray[np.bool_]:
+        """Which targets, or labels, are the same in all training rows; none in files that do not say it."""
+        if self.constant is not None:
+            return self.constant
+        targets = np.concatenate(self.task.targets, axis=1)
+        # of rows that are gone one typical row is left
+        return (np.ptp(targets, axis=0) == 0) & (len(targets) > 1)
 
     @property
     def views(self) -> list[str]:
@@ -224,10 +235,12 @@ class Model:
         return names, shares @ np.array([[view == name for name in names] for view in views], dtype=float)
 
     def weights_of(self, output: int) -> list[Array]:
-        """Weights of every layer of one output, the lowest first."""
+        """Weights of every layer of one output, the lowest first; equal ones of an output without a machine."""
         base = np.atleast_2d(self.weights)
-        upper = self.layers[output] if self.layers else None
-        return [base[min(output, len(base) - 1)], *(upper.weights if upper is not None else ())]
+        own = self.layers[output] if self.layers else None
+        other = next((one.weights for one in self.layers if one is not None), ())
+        upper = [np.full(len(w), 1.0 / len(w)) for w in other] if own is None else own.weights
+        return [base[min(output, len(base) - 1)], *upper]
 
     def kernel_parameters(self, output: int) -> dict[str, float]:
         """Learnt parameters of the kernel of one output by their names: of each kernel as it is, then of the function.
@@ -251,14 +264,10 @@ class Model:
         """
         if not self.layered:
             return self.weights
-        upper = next((own.weights for own in self.layers if own is not None), ())
-        sizes = [self.weights.shape[-1], *map(len, upper)]
+        sizes = list(map(len, self.weights_of(0)))
         out = np.full((self.n_outputs, len(sizes), max(sizes)), np.nan)
         for k, block in enumerate(out):
-            own = self.weights_of(k)
-            if len(own) < len(sizes):
-                own = [np.full(size, 1.0 / size) for size in sizes]
-            for row, w in zip(block, own, strict=True):
+            for row, w in zip(block, self.weights_of(k), strict=True):
                 row[: len(w)] = w
         return out[0] if len(out) == 1 else out
 

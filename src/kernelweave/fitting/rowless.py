@@ -126,6 +126,7 @@ def without_rows(model: Model) -> Model:
         features=_of_features(model, source) if model.features is None else model.features,
         linear_form=model.linear,
         held=held and held.unlinked,
+        constant=model.constant_outputs,
     )
 
 

@@ -82,7 +82,8 @@ def source_answer(
         name="answer",
         title="Sources",
     )
-    return made.says("which", _sentence(values, tested), {})
+    # names of sources may have braces
+    return made.says("which", "{answer}", {"answer": _sentence(values, tested)})
 
 
 def _ends(one: Interval | None) -> tuple[float, float]:

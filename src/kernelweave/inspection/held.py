@@ -126,6 +126,14 @@ def predicted_columns(
     return columns
 
 
+def class_texts(values: ArrayLike, classes: ArrayLike) -> NDArray[np.str_]:
+    """Classes of rows as texts: those of `classes` that they equal, such as 1 for 1.0, where there are some."""
+    own, given = np.asarray(classes), np.asarray(values)
+    known = dict(zip(own.tolist(), map(str, own), strict=True))
+    parts = zip(given.tolist(), given.astype(str).tolist(), strict=True)
+    return np.array([known.get(one, text) for one, text in parts], dtype=str)
+
+
 def outputs_named(values: Any) -> tuple[str, ...]:
     """Names of several columns that have none."""
     several = np.ndim(values) == 2 and np.shape(values)[1] > 1
@@ -215,9 +223,15 @@ class HeldOut(ShortRepr):
                 np.column_stack([columns[name] for name in own]) if own and set(own) <= set(columns) else None
             )
 
-        kind = None if targets else float if classes is None else str
+        kind = float if classes is None and not targets else None
         y = np.asarray(y)[:, 0] if not targets and np.ndim(y) == 2 and np.shape(y)[1] == 1 else y
         truth, guess = (np.asarray(one, dtype=kind) for one in (y, part("prediction")))
+        if classes is not None:
+            # several labels of another package have lists of classes
+            truth, guess = (
+                class_texts(one, model.classes_) if one.ndim == 1 else one.astype(str)
+                for one in (truth, guess)
+            )
         table = None if isinstance(columns, dict) else columns
         return cls(truth, guess, classes, part("decision"), part("probability"), targets, table)
 

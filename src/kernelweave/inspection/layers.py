@@ -264,7 +264,7 @@ def layer_grams(
     else:
         K = gram.combine(model.scaled(which, own[0]))
     layers = Layers(()) if trained is None else trained.layers
-    tape = layers.forward(K, K.diagonal().copy(), own[1:])
+    tape = layers.forward(K, K.diagonal().copy(), [] if trained is None else own[1:])
     return LayerGrams(
         # a pass fills only the upper triangle, except in the last layer
         kernels=tuple(np.triu(K) + np.triu(K, 1).T for K in tape.kernels),
@@ -386,8 +386,8 @@ def _parameters(basis: Basis) -> Finding | None:
     said = "".join(f", and {name} is {{p{k}:.3g}}" for k, name in enumerate(own))
     return made.says(
         "which",
-        f"In the {kernel} kernel{of} the largest parameter is that of {{name}}, {{v:.3g}}{said}.",
-        {"name": str(largest)},
+        f"In the {kernel} kernel{{of}} the largest parameter is that of {{name}}, {{v:.3g}}{said}.",
+        {"name": str(largest), "of": of},
         v=at(f"{prefix}{largest}"),
         **{f"p{k}": at(f"{prefix}{name}") for k, name in enumerate(own)},
     )
@@ -395,7 +395,7 @@ def _parameters(basis: Basis) -> Finding | None:
 
 @finding("layers", title="Weights of upper layers", needs=("model",))
 def _upper_layers(basis: Basis) -> Finding | None:
-    found = layer_weights(basis.model)
+    found, constant = layer_weights(basis.model), basis.model.model_.constant_outputs
     if len(found.names) < 2:
         return None
     made = Finding(
@@ -405,7 +405,10 @@ def _upper_layers(basis: Basis) -> Finding | None:
     for depth, (names, fractions) in enumerate(
         zip(found.names[1:], found.fractions[1:], strict=True), start=2
     ):
-        means = fractions.reshape(len(names), -1).mean(axis=1)
+        counted = fractions.reshape(len(names), -1)
+        if counted.shape[1] > 1 and not constant.all():
+            counted = counted[:, ~constant]
+        means = counted.mean(axis=1)
         labels = [f"layer {depth}: {name}" for name in names]
         values = {label: Interval(float(mean)) for label, mean in zip(labels, means, strict=True)}
         title, head = f"Weight by kernel, layer {depth}", "kernel of the layer below"

@@ -14,7 +14,7 @@ from kernelweave._checks import Floats, InputError, Targets
 from kernelweave._parameters import Positive, checked, renamed
 from kernelweave._types import Array, Labels
 from kernelweave.inspection.arguments import Entries, Level, OptionalEntries, Seed
-from kernelweave.inspection.held import HeldOut, group_means, groups_of_rows
+from kernelweave.inspection.held import HeldOut, class_texts, group_means, groups_of_rows
 from kernelweave.inspection.registry import (
     MARGIN,
     SMALL,
@@ -372,7 +372,7 @@ def _against(held: HeldOut, guesses: Mapping[str, Labels], name: str, title: str
     values, tests = {"this model": own}, {}
     rows = [["this model", *own.cells, None, None, None, None]]
     for other, guess in guesses.items():
-        guess = np.asarray(guess).astype(held.truth.dtype)
+        guess = np.asarray(guess, dtype=float) if numbers else class_texts(guess, held.classes or ())
         scores = held_intervals(replace(held, prediction=guess, decision=None, probability=None))
         test = tests[other] = compare(held.truth, held.prediction, guess, groups=held.groups)
         values[other] = scores[score]
@@ -439,9 +439,12 @@ def _simplest(basis: Basis) -> Finding | None:
     guess = np.full(len(held.truth), value, dtype=object)
     made = _against(held, {rule: guess}, "simplest", "Against the simplest rule on the same held-out rows")
     if made.verdicts[0].answer != "yes":
+        # there is a difference, and it is no gain
+        worse = made.details["tests"][rule]["p_value"] < SMALL
+        what = "The model predicts worse" if worse else "It is not shown that the model predicts better"
         made = made.says(
             "distrust",
-            "It is not shown that the model predicts better than {name} (p = {p:.2g}).",
+            f"{what} than {{name}} (p = {{p:.2g}}).",
             {"name": rule},
             p=("details", "tests", rule, "p_value"),
         )

@@ -33,6 +33,7 @@ from kernelweave.inspection.held import (
     IN_FIT,
     HeldOut,
     RowScore,
+    class_texts,
     divisions_of,
     group_means,
     groups_of_rows,
@@ -195,13 +196,18 @@ def score_intervals(
         raise InputError(
             f"`y_true` and `y_pred` must be 1D arrays of the same length, got shapes {truth.shape} and {guess.shape}."
         )
-    if classes is None and truth.dtype.kind not in "iuf":
-        classes = np.unique(np.concatenate([truth.astype(str), guess.astype(str)]))
-    kind, names = (float, None) if classes is None else (str, np.asarray(classes).astype(str).tolist())
+    names: list[str] | None = None
+    if classes is not None or truth.dtype.kind not in "iuf":
+        known = truth if classes is None else np.asarray(classes)
+        truth, guess = class_texts(truth, known), class_texts(guess, known)
+        both = np.unique(np.concatenate([truth, guess])) if classes is None else known.astype(str)
+        names = both.tolist()
+    else:
+        truth, guess = truth.astype(float), guess.astype(float)
     values, shares = (
         None if given is None else np.asarray(given, dtype=float) for given in (decision, probability)
     )
-    held = HeldOut(truth.astype(kind), guess.astype(kind), names, values, shares)
+    held = HeldOut(truth, guess, names, values, shares)
     held = replace(held, groups=groups_of_rows(groups, len(truth)))
     return held_intervals(held, level=level, seed=random_state)
 
@@ -796,7 +802,10 @@ def _at_an_end(basis: Basis) -> Finding | None:
         return None
     tried = np.asarray(results["alpha"], dtype=float)
     alphas, best = np.unique(tried[np.isfinite(tried)]), float(tried[basis.model.best_index_])
-    if len(alphas) < 2 or best not in (alphas[0], alphas[-1]):
+    # a search leaves out what promised nothing at its end
+    given = np.asarray(getattr(basis.model, "_candidates", tried), dtype=float)
+    given = given[np.isfinite(given)]
+    if len(alphas) < 2 or best not in (alphas[0], alphas[-1]) or given.min() < best < given.max():
         return None
     is_c = hasattr(basis.model, "C_")
     name, value = ("C", 1.0 / best) if is_c else ("alpha", best)

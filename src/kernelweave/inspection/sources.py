@@ -300,6 +300,11 @@ def _score_of(estimator: BaseMKL, truth: Labels, scoring: Scoring) -> Callable[[
     if scoring is None and classes is None:
         numbers = truth.astype(float)
         total = float(np.square(numbers - numbers.mean()).sum())
+        if not total > 0.0:
+            raise InputError(
+                "`y` must differ between rows: all targets are equal, and R^2 is not defined. Use other rows, or "
+                "`scoring='neg_mean_squared_error'`."
+            )
         mean = estimator.model_.learner.prediction
         return lambda values: 1.0 - float(np.square(numbers - mean(values[:, 0])).sum()) / total
     if scoring is None:

@@ -51,7 +51,7 @@ class KernelWeights(ShortRepr):
 
 @checked
 def kernel_weights(estimator: Model, *, nonzero: Annotated[bool, Flag()] = True) -> KernelWeights:
-    """Kernel weights of a fitted estimator, sorted by their sum over outputs.
+    """Kernel weights of a fitted estimator, sorted by their mean fractions over outputs, as in `view_weights`.
 
     For deep kernels those of the first layer, which has the kernels on the data; `layer_weights` has all of them.
 
@@ -68,10 +68,10 @@ def kernel_weights(estimator: Model, *, nonzero: Annotated[bool, Flag()] = True)
     """
     check_is_fitted(estimator)
     weights = np.atleast_2d(estimator.model_.weights).T
-    total = weights.sum(axis=1)
-    order = np.argsort(-total, kind="stable")
+    # outputs need not have weights of one scale
+    order = np.argsort(-estimator.model_.weight_shares, kind="stable")
     if nonzero:
-        order = order[total[order] > 0]
+        order = order[weights[order].any(axis=1)]
     chosen = weights[order]
     return KernelWeights(
         estimator.kernel_names_[order],
@@ -216,10 +216,12 @@ def _view_weights(basis: Basis) -> Finding:
 @finding("kernels", title="Weight by kernel", needs=("model",))
 def _kernel_weights(basis: Basis) -> Finding:
     model, found = basis.model, kernel_weights(basis.model)
-    names, fractions = found.names[:MOST_KERNELS], found.fractions[:MOST_KERNELS]
-    means = fractions.reshape(len(names), -1).mean(axis=1)
+    # those of sources, in the order of `found`: kernels of constant targets alone come last, and have none
+    shares = -np.sort(-model.model_.weight_shares)
     layers = bool(model.model_.layers)
-    n_active, n_all = len(found.names), int(model.n_kernels_)
+    n_active, n_all = int(np.count_nonzero(shares)), int(model.n_kernels_)
+    shown = slice(min(n_active, MOST_KERNELS))
+    names, fractions, means = found.names[shown], found.fractions[shown], shares[shown]
     hidden = f"{n_active - len(names)} more kernels have a weight. " if n_active > len(names) else ""
     note = f"{hidden}{n_all} kernels in {'this layer' if layers else 'all'}. Stored as: {model.gram_}."
     title = "Weight by kernel, first layer" if layers else "Weight by kernel"

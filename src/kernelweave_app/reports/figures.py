@@ -127,7 +127,8 @@ def ranking_figure(held: HeldOut, kind: str) -> Figure | None:
         else:
             y, x, _ = metrics.precision_recall_curve(here, value)
             area = metrics.average_precision_score(here, value)
-        drawn = "steps-post" if kind == "roc" else "default"
+        # the area below is the number in the legend: equal values are a slope of one, and no step of the other
+        drawn = "default" if kind == "roc" else "steps-post"
         label = f"{short(name, 24)} ({rounded(area, len(here))})"
         ax.plot(x, y, label=label, **line_style(places[name]), drawstyle=drawn)
     labels = ("false positive rate", "true positive rate") if kind == "roc" else ("recall", "precision")

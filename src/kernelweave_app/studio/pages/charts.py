@@ -392,7 +392,8 @@ def receiver_chart(held: HeldResult, *, precision: bool) -> Tree:
         x, y = (one.recall, one.precision) if precision else (one.fpr, one.tpr)
         area = one.average_precision if precision else one.auc
         points = [[round(a, 5), round(b, 5)] for a, b in zip(x, y, strict=True)]
-        step = False if precision else "end"
+        # the area below is the number in the legend: equal values are a slope of one, and no step of the other
+        step = "end" if precision else False
         named = f"{one.output} ({rounded(area, held.n_rows)})"
         series.append(line(named, points, rank, step=step, symbol="none"))
     names = [str(one["name"]) for one in series]
