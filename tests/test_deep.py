@@ -676,7 +676,7 @@ def test_layers_of_rough_kernels_take_equal_rows(rng):
 
 
 def test_a_warm_start_leaves_no_kernel_without_weight():
-    """Every layer starts where the last regularisation parameter ended, at a thousandth of its largest weight at least."""
+    """Every layer starts from the last weights, each at a thousandth of the largest at least."""
     upper = SimpleNamespace(weights=(np.array([0.0, 0.5]),))
     ends = DeepSolution(np.array([2.0, 0.0, 1.0]), np.zeros(2), 0.0, None, 1, upper=upper)
     first, second = MLMKL._start(SimpleNamespace(start=SimpleNamespace(found=ends)))

@@ -543,7 +543,12 @@ def by_hand(rule, K, cross, own, p):
 @pytest.mark.parametrize("rule", [None, "center", "cosine"])
 @pytest.mark.parametrize(
     "limits",
-    [{}, {"source.PIECE_BYTES": 8 * 30 * 32}, {"source.CHUNK_BYTES": 8 * 30 * 32}, {"prediction.FEATURES": 60}],
+    [
+        {},
+        {"source.PIECE_BYTES": 8 * 30 * 32},
+        {"source.CHUNK_BYTES": 8 * 30 * 32},
+        {"prediction.FEATURES": 60},
+    ],
 )
 def test_products_are_those_of_normalised_matrices(rule, limits, rng, monkeypatch):
     """In one chunk, in several, and with coefficients that are not kept."""
