@@ -1184,3 +1184,13 @@ def test_evidence_that_cannot_be_computed(name, count, message):
         inspection.findings(model, X)
     with pytest.raises(InputError, match=r"a pair \(X, y\), got 1 parts"):
         inspection.findings(model, training=(X,))
+
+
+@pytest.mark.parametrize("kind", [kw.MKLClassifier, kw.MKLRegressor, kw.MKLSurvival])
+def test_fits_on_some_rows_are_given_their_weights_and_groups(kind, monkeypatch):
+    given = {}
+    monkeypatch.setattr(kind, "fit", lambda self, X, y, **params: given.update(X=X, y=y, **params))
+    n = np.arange(6)
+    refitting.Rows(n[:, None], 10 * n, {"sample_weight": 1.0 * n}, n % 3).fit(kind(), np.array([4, 2]))
+    expected = {"X": [[4], [2]], "y": [40, 20], "sample_weight": [4.0, 2.0], "groups": [1, 2]}
+    assert {name: value.tolist() for name, value in given.items()} == expected
