@@ -61,6 +61,17 @@ def conjugate(loss, y, b):
     )
 
 
+@EVERY
+def test_what_is_declared_of_losses_holds(name):
+    loss, f = as_loss(name), np.linspace(-3.0, 3.0, 12_001)
+    values = loss.value(np.ones_like(f), f)
+    jumps = np.abs(np.diff(values, 2)) / (f[1] - f[0])
+    assert loss.piecewise_linear == (np.count_nonzero(jumps > 1e-9) <= 4)
+    assert loss.squares == np.allclose(values, 0.5 * np.square(1.0 - f))
+    # Huber's has a derivative, and is not for Newton as it is
+    assert loss.smooth == (jumps.max() < 0.05 and name != "huber")
+
+
 @pytest.mark.slow
 @EVERY
 def test_the_dual_term_is_that_of_the_conjugate(name, rng):
