@@ -319,6 +319,7 @@ def test_easy_mkl_against_the_cone_solver(lam, weighted, rng):
     assert gamma[y < 0].sum() == pytest.approx(1.0, rel=1e-14)
     assert result.status is kw.solvers.Status.CONVERGED
     assert 0 <= result.rel_gap <= 1e-10
+    assert result.intercept == 0.0
     assert result.primal == pytest.approx(easy_value(K, y, lam, w, gamma), rel=1e-12)
     assert result.primal == pytest.approx(value, rel=1e-7)
     assert result.dual <= value * (1 + 1e-12)

@@ -99,6 +99,14 @@ def bounded(late, best):
     assert late.rel_gap > 1e-8
 
 
+def test_alignment_ends_in_time(gram, table):
+    best = kw.solvers.solve_alignf(gram, table[1])
+    with allowed(seconds=ENDED):
+        late = kw.solvers.solve_alignf(gram, table[1])
+    assert late.status is Status.MAX_TIME
+    assert late.alignment + late.gap >= best.alignment * (1 - 1e-12)
+
+
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(("kind", "method"), MARGIN)
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])

@@ -199,6 +199,20 @@ def test_a_function_that_is_not_symmetric_is_found_across_panels(rng, monkeypatc
         source(Table(X * 1e90), [Laplacian() + Polynomial(degree=3)]).gram()
 
 
+def test_what_a_kernel_returns_stays_as_it_is(table, monkeypatch):
+    monkeypatch.setattr("kernelweave.fitting.source.PANEL_BYTES", 8 * N * 7)
+    usual = Custom._gram
+
+    def locked(*given):
+        K = usual(*given)
+        K.flags.writeable = False
+        return K
+
+    monkeypatch.setattr(Custom, "_gram", locked)
+    found = matrices(source(table, [Custom(lambda a, b: a @ b.T)]).gram())[:, :, 0]
+    np.testing.assert_allclose(found, direct([Linear()], table)[:, :, 0], rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("standardize", [False, True])
 def test_cross_grams_are_blocks_of_the_full_gram(table, standardize, monkeypatch):
     train, new = np.arange(0, N, 2), np.arange(1, N, 2)

@@ -108,3 +108,26 @@ def test_a_stale_warm_start_does_not_leak(solved):
     problem, _ = solver_problem(gram, y)
     again = newton_result(problem, ALPHA, tol=1e-12, max_iter=100, warm=warm)
     assert again.primal == pytest.approx(best.primal, rel=1e-11)
+
+
+CERTIFIED = {
+    "margin": lambda gram, y: (kw.solve_svm_mkl(gram, y, C=1.0), kw.problems.margin_problem(gram, y, C=1.0)),
+    "cardinality": lambda gram, y: (
+        kw.solvers.solve_cardinality_mkl(gram, y, C=1.0, k=2),
+        kw.problems.cardinality_problem(gram, y, C=1.0, k=2),
+    ),
+    "radius": lambda gram, y: (kw.solve_rkl(gram, y, C=1.0), kw.problems.rkl_problem(gram, y, C=1.0)),
+    "EasyMKL": lambda gram, y: (
+        kw.solvers.solve_easy_mkl(gram, y, 0.5),
+        kw.problems.easy_mkl_problem(gram, y, 0.5),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CERTIFIED)
+def test_certificates_count_the_errors_of_the_entries_of_kernels(name, monkeypatch):
+    gram, y = make_problem("dense", np.random.default_rng(0))
+    found, problem = CERTIFIED[name](gram[:30, :30], np.sign(y[:30]))
+    before = found.verify(problem)
+    monkeypatch.setattr("kernelweave.mkl.certify.sum_error", lambda n: 1e-8)
+    assert found.verify(problem).rounding > 10 * before.rounding

@@ -676,3 +676,18 @@ def test_a_closed_pipe_ends_a_command_without_a_message(command):
     finally:
         os.close(writer)
     assert (made.returncode, made.stderr) == (141, "")
+
+
+def test_what_to_install_for_a_module_that_is_missing(monkeypatch):
+    from kernelweave_app.cli import _extra_of
+
+    lines = ["pillow>=10; extra == 'plots'", "pillow-heif; extra == 'photos'", "numpy>=2"]
+    lines += [
+        'a-b>=1; extra == "first"',
+        'a-b>=1; extra == "other"',
+        "c; extra == 'studio'",
+        "c; extra == 'cli'",
+    ]
+    monkeypatch.setattr("importlib.metadata.requires", lambda name: lines)
+    found = {name: _extra_of(name) for name in ("PIL", "a_b", "c", "numpy", "unheard_of")}
+    assert found == {"PIL": "plots", "a_b": "first", "c": "cli", "numpy": "cli", "unheard_of": "cli"}

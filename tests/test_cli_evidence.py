@@ -160,6 +160,24 @@ def test_the_first_division_is_that_of_the_run(done):
         assert len(outside) == len(train) // 4
 
 
+def test_findings_are_computed_from_what_was_asked_for(done):
+    from kernelweave_app.runs.evidence import basis_of
+    from kernelweave_app.runs.preparing import prepare
+    from kernelweave_app.runs.reading import read_all
+    from kernelweave_app.runs.writing import spec_of
+
+    table, run, _ = done
+    spec = spec_of(run).model_copy(update={"seed": 5})
+    prepared, rows = prepare(read_all({"rows": str(table)}, spec), spec), (np.arange(60), np.arange(60, 80))
+    how = {"count": 7, "refit": False, "max_false": 2.0, "report": print}
+    basis = basis_of(None, spec, prepared, rows, None, jobs=3, **how)
+    assert {name: getattr(basis, name) for name in how} == how
+    assert (basis.n_jobs, basis.random_state) == (3, 5)
+    for one, where in ((basis.training, rows[0]), (basis.held_rows, rows[1]), (basis.rows, np.arange(80))):
+        np.testing.assert_array_equal(one.X, prepared.X.iloc[where])
+        np.testing.assert_array_equal(one.y, prepared.y[where])
+
+
 @pytest.mark.usefixtures("undrawn")
 def test_what_was_there_stays(done, tmp_path):
     """Of another kind computed later: baselines that took fits, and when the tables were read."""

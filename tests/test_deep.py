@@ -24,7 +24,7 @@ from kernelweave.machines.losses import LOSSES, Logistic, Squared, as_loss
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.criteria.deep import DualValue, OutOfFold, SpanBound, Spans, TrainingError
 from kernelweave.mkl.deep import DeepKernel, DeepSession, Descent, Validation, solve_deep
-from kernelweave.mkl.layers import Layers
+from kernelweave.mkl.layers import DeepSolution, Layers
 from kernelweave.mkl.steps.descent import ProjectedGradient
 from problems import targets_for
 
@@ -673,3 +673,13 @@ def test_layers_of_rough_kernels_take_equal_rows(rng):
     with pytest.warns(ConvergenceWarning, match="5 iterations"):
         model = kw.MKLRegressor([kw.kernels.RBF(0.3), kw.kernels.Linear()], learner).fit(X, X[:, 0])
     assert np.isfinite(model.predict(X)).all()
+
+
+def test_a_warm_start_leaves_no_kernel_without_weight():
+    """Every layer starts from the last weights, each at a thousandth of the largest at least."""
+    upper = SimpleNamespace(weights=(np.array([0.0, 0.5]),))
+    ends = DeepSolution(np.array([2.0, 0.0, 1.0]), np.zeros(2), 0.0, None, 1, upper=upper)
+    first, second = MLMKL._start(SimpleNamespace(start=SimpleNamespace(found=ends)))
+    np.testing.assert_array_equal(first, [2.0, 0.002, 1.0])
+    np.testing.assert_array_equal(second, [0.0005, 0.5])
+    assert MLMKL._start(SimpleNamespace(start=SimpleNamespace(found=None))) is None

@@ -619,3 +619,17 @@ def test_command(tmp_path, capsys):
     assert "12 of 12 fits are finished" in capsys.readouterr().out
     assert (tmp_path / "tables" / "ranks.csv").exists()
     assert (tmp_path / "figures" / "cd_printed.svg").exists()
+
+
+@pytest.mark.parametrize(
+    ("protocol", "method", "way"),
+    [("literal", "mlmkl-2", "literal"), ("tuned", "mlmkl-2", "tuned"), ("tuned", "rbf", "rbf")],
+)
+def test_a_cell_is_run_in_its_protocol(protocol, method, way, monkeypatch):
+    monkeypatch.setattr(mlmkl, "load_split", lambda *asked: asked)
+    for name in ("literal", "tuned", "rbf"):
+        monkeypatch.setattr(mlmkl, f"run_{name}", lambda *given, name=name: {"way": name, "split": given[-2]})
+    options = mlmkl_grid.MLMKLOptions(seed=7)
+    cell = {"dataset": "sonar", "split": 3, "protocol": protocol, "method": method}
+    found = experiments.get("mlmkl").run(cell, options)
+    assert (found["way"], found["split"]) == (way, ("sonar", 3, 7))

@@ -91,6 +91,32 @@ def test_the_descent_of_klc_is_that_of_the_learner(rng):
                 assert found[steps].machine.intercept == pytest.approx(own.intercept, abs=1e-4)
 
 
+@pytest.mark.parametrize("C", [2.0, 1e-10])
+def test_decisions_of_klc_by_definition(C, rng):
+    """Of the same machine: its decision values, without the intercept, and with one between the support vectors."""
+    from kernelweave_papers.rkl_klc import DECISIONS, ELSEWHERE, _decisions, descend
+
+    X, train, test = rng.normal(size=(50, 3)), np.arange(40), np.arange(40, 50)
+    y = np.where(X[:, 0] + 0.5 * rng.normal(size=50) > 0, 1.0, -1.0)
+    stack, scale = X[:, None, :] * X[None, :, :], np.array([0.5, 1.0, 2.0])
+    own = as_gram(stack[:40, :40])
+    at = descend(own, y[train], C, "kl-c", 1, scale, doubled=False)[2]
+    given = as_gram(stack), y[train], train, test, at, scale, C
+    f = (stack @ (at.t * scale))[:, :40] @ at.dual_coef
+    support = at.dual_coef != 0
+    ends = f[:40][support & (y[train] > 0)].min() + f[:40][support & (y[train] < 0)].max()
+    expected = {
+        "machine": f[40:] + at.machine.intercept,
+        "no intercept": f[40:],
+        "midpoint": f[40:] - 0.5 * ends,
+    }
+    found = _decisions(*given, True)
+    assert found.keys() == DECISIONS.keys()
+    for name, values in expected.items():
+        np.testing.assert_allclose(found[name], values, rtol=1e-9, atol=1e-12 * np.abs(f).max())
+    assert _decisions(*given, False).keys() == set(ELSEWHERE)
+
+
 def test_distances_of_klc_are_in_printed_deviations(rng):
     """Of random accuracies: the table is sorted by the largest distance of the four."""
     from kernelweave_papers.rkl import PRINTED

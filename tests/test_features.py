@@ -357,6 +357,8 @@ def test_units_do_not_matter(solved, size):
     assert_allclose(a.feature_coef * size, reference.feature_coef, atol=1e-4)
     assert_allclose(a.primal, reference.primal, rtol=1e-10)
     b = kw.solve_rls2(kw.FeatureStack(Z, groups), y * size, 1.0, tol=1e-11)
+    # measured: 0.01
+    assert_allclose((a.rounding, b.rounding / size**2), reference.rounding, rtol=0.1)
     assert_allclose(b.feature_coef / size, reference.feature_coef, atol=1e-4)
     c = kw.solve_rls2(kw.FeatureStack(Z, groups), y, size, scale=np.full(6, size), tol=1e-11)
     assert_allclose(c.feature_coef, reference.feature_coef, atol=1e-4)

@@ -19,7 +19,6 @@ from scipy.special import expit, log_softmax
 from sklearn.svm import SVC
 
 import kernelweave as kw
-from kernelweave.fitting import source as fitting_source
 from kernelweave.fitting.calibration import Calibration, calibrate
 from kernelweave.fitting.folds import (
     FoldPath,
@@ -542,11 +541,19 @@ def by_hand(rule, K, cross, own, p):
 
 
 @pytest.mark.parametrize("rule", [None, "center", "cosine"])
-@pytest.mark.parametrize("limits", [{}, {"PIECE_BYTES": 8 * 30 * 32}, {"CHUNK_BYTES": 8 * 30 * 32}])
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {},
+        {"source.PIECE_BYTES": 8 * 30 * 32},
+        {"source.CHUNK_BYTES": 8 * 30 * 32},
+        {"prediction.FEATURES": 60},
+    ],
+)
 def test_products_are_those_of_normalised_matrices(rule, limits, rng, monkeypatch):
     """In one chunk, in several, and with coefficients that are not kept."""
     for name, limit in limits.items():
-        monkeypatch.setattr(fitting_source, name, limit)
+        monkeypatch.setattr(f"kernelweave.fitting.{name}", limit)
     task, X, _, weight = make_task(rng, 30, kernels=KINDS, normalize=rule)
     fitted, new = problems_of(task)[0].normalizer, rng.normal(size=(70, 3))
     coefs = {m: rng.normal(size=(30, 2)) for m in range(len(KINDS))}

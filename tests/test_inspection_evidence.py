@@ -664,18 +664,20 @@ def test_without_an_interval_no_verdict_on_more_rows(monkeypatch):
     from kernelweave.inspection import curves
     from kernelweave.inspection.registry import compute
 
-    def said(*gain):
+    def said(*gain, estimator=kw.MKLRegressor, y=(0,) * 50):
         ends = np.array([0.5, 0.5 + gain[0]])
         parts = (np.array([20, 40]), np.zeros((2, 5)), ends, ends - 0.3, ends + 0.3)
         found = inspection.curves.LearningCurve(*parts, inspection.Interval(*gain), False)
         monkeypatch.setattr(curves, "learning_curve", lambda *a, **k: found)
-        basis = inspection.Basis(estimator=kw.MKLRegressor(), training=Rows(None, [0] * 50))
+        basis = inspection.Basis(estimator=estimator(), training=Rows(None, y))
         return [one.text for one in compute("learning curve", basis).sentences]
 
     text = (
         "with 20 training rows R^2 is 0.50, with 40 it is 0.70, a gain of 0.20 (95 % interval 0.10 to 0.30)."
     )
     assert said(0.2, 0.1, 0.3) == [f"Would more rows help? Yes: {text}"]
+    for y, score in (((0, 1) * 25, "accuracy"), (((0, 1),) * 50, "subset accuracy")):
+        assert f"rows {score} is 0.50" in said(0.2, 0.1, 0.3, estimator=kw.MKLClassifier, y=y)[0]
     (level,) = said(0.01, -0.1, 0.1)
     assert level.startswith("Would more rows help? Inconclusive: ")
     assert level.endswith("; 50 rows cannot tell.")
@@ -1218,3 +1220,13 @@ def test_evidence_that_cannot_be_computed(name, count, message):
         inspection.findings(model, X)
     with pytest.raises(InputError, match=r"a pair \(X, y\), got 1 parts"):
         inspection.findings(model, training=(X,))
+
+
+@pytest.mark.parametrize("kind", [kw.MKLClassifier, kw.MKLRegressor, kw.MKLSurvival])
+def test_fits_on_some_rows_are_given_their_weights_and_groups(kind, monkeypatch):
+    given = {}
+    monkeypatch.setattr(kind, "fit", lambda self, X, y, **params: given.update(X=X, y=y, **params))
+    n = np.arange(6)
+    refitting.Rows(n[:, None], 10 * n, {"sample_weight": 1.0 * n}, n % 3).fit(kind(), np.array([4, 2]))
+    expected = {"X": [[4], [2]], "y": [40, 20], "sample_weight": [4.0, 2.0], "groups": [1, 2]}
+    assert {name: value.tolist() for name, value in given.items()} == expected

@@ -61,6 +61,17 @@ def conjugate(loss, y, b):
     )
 
 
+@EVERY
+def test_what_is_declared_of_losses_holds(name):
+    loss, f = as_loss(name), np.linspace(-3.0, 3.0, 12_001)
+    values = loss.value(np.ones_like(f), f)
+    jumps = np.abs(np.diff(values, 2)) / (f[1] - f[0])
+    assert loss.piecewise_linear == (np.count_nonzero(jumps > 1e-9) <= 4)
+    assert loss.squares == np.allclose(values, 0.5 * np.square(1.0 - f))
+    # Huber's has a derivative, and is not for Newton as it is
+    assert loss.smooth == (jumps.max() < 0.05 and name != "huber")
+
+
 @pytest.mark.slow
 @EVERY
 def test_the_dual_term_is_that_of_the_conjugate(name, rng):
@@ -338,3 +349,20 @@ def test_only_gaps_near_rounding_have_a_longer_product(name, rng, monkeypatch):
     # longer sums make entries no better
     machine.solve(K, tol=0.6 * least, entry_error=1e-15)
     assert calls == [False, False, False, True, False]
+
+
+@EVERY
+def test_rounding_has_the_unit_of_the_objective(name, rng):
+    """Kernels times s and C over s are the same problem over s, also for bounds of its rounding; s rounds nothing."""
+    X = rng.normal(size=(40, 3))
+    y = np.sign(X[:, 0]) if LOSSES[name].classifies else targets_for(name, X[:, 0])
+    stacks = X[:, None, :] * X[None, :, :], kw.FeatureStack(X)
+    s = 2.0**20
+    for gram, larger in zip(stacks, (s * stacks[0], kw.FeatureStack(2.0**10 * X)), strict=True):
+        one = kw.solve_svm_mkl(gram, y, 1.0, loss=name, tol=1e-6)
+        other = kw.solve_svm_mkl(larger, y, 1.0 / s, loss=name, tol=1e-6)
+        assert other.primal * s == pytest.approx(one.primal, rel=1e-5)
+        assert other.rounding * s == pytest.approx(one.rounding, rel=0.1)
+        own = one.verify(kw.problems.margin_problem(gram, y, 1.0, loss=name))
+        theirs = other.verify(kw.problems.margin_problem(larger, y, 1.0 / s, loss=name))
+        assert theirs.rounding * s == pytest.approx(own.rounding, rel=0.1)

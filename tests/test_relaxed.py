@@ -11,7 +11,12 @@ import kernelweave as kw
 from kernelweave import InputError, rls2_path, solve_rls2
 from kernelweave.gram import FactorGram
 from kernelweave.mkl import regularization
-from kernelweave.mkl.regularization import FACTORISE, gaussian_process, ridge_path
+from kernelweave.mkl.regularization import (
+    FACTORISE,
+    bound_at_fixed_weights,
+    gaussian_process,
+    ridge_path,
+)
 from kernelweave.mkl.ridge_problem import make_problem
 from kernelweave.results import Path, RelaxedSolution
 from problems import needs_long_double
@@ -357,3 +362,25 @@ def test_certificate_of_the_ridge_holds_to_the_last_digit():
         assert primal - np.longdouble(gap) <= high + own, number
         assert objective(c) - low <= gap + own, number
     assert judged > 96
+
+
+def test_the_bound_at_fixed_weights_has_the_unit_of_the_objective(rng):
+    """Under other units of kernels, targets and weights of rows; each of its terms counts."""
+    Y, C = rng.normal(size=(2, 30)), rng.normal(size=(3, 2, 30))
+    given = {
+        "alphas": rng.uniform(1.0, 2.0, 3), "roots": rng.uniform(1.0, 2.0, 30), "Y": Y, "C": C,
+        "inverse_weights": rng.uniform(1.0, 2.0, 30), "fitted": C + Y, "residuals": 1e-12 * C,
+        "primal": rng.uniform(1.0, 2.0, 3), "left_out": 1e-12,
+    }  # fmt: skip
+
+    def bound(**powers):
+        return bound_at_fixed_weights(
+            **{name: 4.0 ** powers.get(name, 0) * value for name, value in given.items()}, terms=3
+        )
+
+    of_targets = dict.fromkeys(("Y", "C", "fitted", "residuals"), 1) | {"primal": 2}
+    np.testing.assert_allclose(bound(**of_targets), 16.0 * bound(), rtol=1e-12)
+    of_kernels = {"alphas": 1, "roots": 0.5, "C": -1, "left_out": 1}
+    np.testing.assert_allclose(bound(**of_kernels), bound(), rtol=1e-12)
+    of_rows = {"inverse_weights": -1, "alphas": 1, "primal": 1}
+    np.testing.assert_allclose(bound(**of_rows), 4.0 * bound(), rtol=1e-12)

@@ -311,6 +311,7 @@ def test_scaling_kernels_and_alpha_together_changes_nothing(solved):
     # K -> cK, alpha -> c alpha: the same f, the objective scales only through the penalty, which is alpha f'K^-1 f
     np.testing.assert_allclose(fitted(a * gram, r), fitted(gram, base), atol=1e-6)
     assert r.primal == pytest.approx(base.primal, rel=1e-9)
+    assert r.rounding == pytest.approx(base.rounding, rel=1e-3)
     # tol is relative: the work does not depend on units
     assert r.n_iter == base.n_iter
 
@@ -319,6 +320,7 @@ def test_scaling_y_scales_everything(solved):
     gram, y, base = solved
     r = kw.solve_rls2(gram, 2.0**20 * y, 0.03, tol=1e-11)
     assert r.primal == pytest.approx(2.0**40 * base.primal, rel=1e-9)
+    assert r.rounding == pytest.approx(2.0**40 * base.rounding, rel=1e-6)
     assert r.n_iter == base.n_iter
 
 

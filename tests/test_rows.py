@@ -232,10 +232,12 @@ def test_folds_follow_from_numbers_of_rows():
 
 def test_rows_that_are_added_follow_those_before(data):
     Z, groups, y, w = data
-    found = kw.rows.FoldStatistics(3, groups)
+    names, columns = [f"block {m}" for m in range(len(groups) - 1)], [f"c{j}" for j in range(Z.shape[1])]
+    found = kw.rows.FoldStatistics(3, groups, names=names, columns=columns)
     for rows in (slice(0, 13), slice(13, 14), slice(14, 60)):
         found.add(Z[rows], y[rows], w[rows])
     for k, part in enumerate(found.parts):
+        assert (list(part.names), list(part.columns)) == (names, columns)
         own = folds_of_rows(0, 60, 3) == k
         wanted = kw.BlockStatistics(groups).add(Z[own], y[own], w[own])
         assert_allclose(products(part), products(wanted), rtol=1e-12)

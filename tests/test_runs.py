@@ -14,6 +14,7 @@ import sys
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -421,6 +422,8 @@ def test_fields_are_kept_until_the_package_changes(tmp_path, monkeypatch):
     spec.known_fields()
     assert len(made) == 3
     assert list(spec.known_fields()) == list(declared)
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert spec.kept_fields() == Path.home() / ".cache" / "kernelweave" / "fields.json"
 
 
 def test_outer_folds_are_scored_on_rows_that_their_fit_has_not_seen(monkeypatch):

@@ -202,7 +202,10 @@ def test_newton_from_afar_is_feasible_and_never_worse(kind, steps, rng):
         return 0.5 * quadratic + problem.linear @ b + problem.kink * np.abs(b).sum()
 
     # a budget for a few systems: the first points are too far away to be solved
+    before = b.copy(), g.copy()
     found = polish(problem, b, g, 1e4)
+    # SMO goes on from there if Newton was no better
+    np.testing.assert_array_equal((b, g), before)
     assert found.systems or steps < 40
     assert problem.infeasibility(found.b) <= 1e-12
     assert value(found.b) <= value(b) + 1e-12 * abs(value(b))

@@ -300,3 +300,13 @@ def test_runs_learn_probabilities(served):
         for metric in served.client.get(f"/api/runs/{run_id}").json()["metrics"]
     }
     assert 0 < found["log loss, held out"] < 0.7
+
+
+def test_work_that_was_asked_for_lives_for_a_minute_and_then_with_its_process():
+    me = psutil.Process()
+    lives = jobs.EvidenceDesk._lives
+    assert lives({"created": time.time() - 0.5 * jobs.LOST})
+    assert not lives({"created": time.time() - 2.0 * jobs.LOST})
+    assert not lives({})
+    assert lives({"created": 0.0, "pid": me.pid, "pid_started": me.create_time()})
+    assert not lives({"created": time.time(), "pid": me.pid, "pid_started": me.create_time() - 100.0})

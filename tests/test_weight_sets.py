@@ -448,7 +448,9 @@ def test_minima_that_steps_ask_for_are_below_all_samples(known, rng):
         if isinstance(known.weight_set, ShareSet):
             F, linear = rng.normal(size=(n, n)), rng.normal(size=n)
             H = F @ F.T + np.eye(n)
-            found = known.weight_set.newton(H, linear, np.full(n, 1 / n), 1.0)
+            start = np.full(n, 1 / n)
+            found = known.weight_set.newton(H, linear, start, 1.0)
+            assert (start == 1 / n).all()
             assert known.outside(known.weight_set.of_shares(found)) < 1e-10
             for d in samples:
                 s = known.weight_set.shares(d)

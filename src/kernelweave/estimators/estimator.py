@@ -735,7 +735,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         Kernels, chosen by what the 40 training rows hold:
         """
         check_is_fitted(self)
-        return explained(getattr(self, "defaults_", None) or {}, self.model_)
+        return explained(self.defaults_, self.model_)
 
     @property
     def feature_importances_(self) -> Array:

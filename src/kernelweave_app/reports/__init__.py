@@ -273,7 +273,7 @@ def make_report(
         answers=answers,
         tiles=_tiles(held, found),
         tables=[(table, table.shown(MOST_ROWS), _bars(table)) for table in tables_of(found)],
-        defaults=model.explain_defaults() if getattr(model, "defaults_", None) else "",
+        defaults=model.explain_defaults() if model.defaults_ else "",
         certificate=learner.certificate,
         stationarity=", ".join(f"{v:.1e}" for v in np.atleast_1d(getattr(model, "stationarity_", ()))),
         held=held,

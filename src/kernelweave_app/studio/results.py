@@ -94,7 +94,7 @@ def describe_model(
         squared_error=squared_error(held)
         if isinstance(held, HeldOut) and prepared.task == "regression" and not held.several
         else [],
-        defaults=model.explain_defaults().splitlines() if getattr(model, "defaults_", None) else [],
+        defaults=model.explain_defaults().splitlines() if model.defaults_ else [],
     )
 
 
