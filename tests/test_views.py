@@ -437,6 +437,16 @@ def test_other_frames_go_through_narwhals():
     np.testing.assert_array_equal(table.values, as_table(pd.DataFrame(DATA)).values)
 
 
+def test_missing_cells_of_dictionaries_of_arrow_are_missing():
+    pa = pytest.importorskip("pyarrow")
+    column = pa.array(["b", None, "a"]).dictionary_encode()
+    encoder = TableEncoder(missing=True)
+    for rows in (encoder.fit_transform(pa.table({"x": column})), encoder.transform(pa.table({"x": column}))):
+        np.testing.assert_array_equal(rows.values[:, 0], [1.0, np.nan, 0.0])
+    with pytest.raises(InputError, match="missing"):
+        TableEncoder().fit(pa.table({"x": column}))
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 def test_files_of_views_have_any_encoding_with_a_mark(encoding, tmp_path):
     for name, text in [("v.gmt", "Gène\thttp\ta\tb\r\n"), ("v.toml", '[views]\r\n"Gène" = ["a", "b"]\r\n')]:

@@ -274,7 +274,14 @@ def _frame_columns(X: DataFrame | Any) -> tuple[list[object], Iterator[tuple[NDA
 
     frame = narwhals.from_native(X, eager_only=True)
     declared = (narwhals.Categorical, narwhals.Enum)
-    return frame.columns, ((s.to_numpy(), s.dtype in declared, _zone_of(s)) for s in frame.iter_columns())
+    return frame.columns, ((_given(s), s.dtype in declared, _zone_of(s)) for s in frame.iter_columns())
+
+
+def _given(series: Any) -> NDArray[Any]:
+    """Values of a column of narwhals, which makes the last category of missing cells of Arrow's dictionaries."""
+    import narwhals
+
+    return np.array(series.to_list(), dtype=object) if series.dtype == narwhals.Categorical else series.to_numpy()
 
 
 def _zone_of(series: Any) -> str:
