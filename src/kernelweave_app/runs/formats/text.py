@@ -23,9 +23,10 @@ SEPARATORS = (",", ";", "\t", "|")
 LOOKED_AT = 50
 #: Functions that unpack a text table, by the last suffix of its name.
 UNPACKERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-#: A number with a decimal comma, one with a decimal point, and any of them.
+#: A number with a decimal comma, one with a decimal point, one whose comma may be between thousands, and any of them.
 _COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
 _POINT = re.compile(r"\s*[+-]?\d*\.\d+([eE][+-]?\d+)?\s*")
+_THOUSANDS = re.compile(r"\s*[+-]?\d{1,3},\d{3}\s*")
 _EITHER = r"\s*[+-]?\d*[.,]?\d+(?:[eE][+-]?\d+)?\s*"
 
 
@@ -229,9 +230,11 @@ def look_at_text(path: Path, encoding: str = "") -> tuple[dict[str, object], lis
     options: dict[str, Any] = {} if encoding == "utf-8" else {"encoding": encoding}
     if separator != ",":
         options["sep"] = separator
-    if separator == ";":
-        fields = [field for record in (first, *records) for field in record]
-        if any(_COMMA.fullmatch(field) for field in fields) and not any(map(_POINT.fullmatch, fields)):
+    fields = [field for record in (first, *records) for field in record]
+    commas = [field for field in fields if _COMMA.fullmatch(field)]
+    if commas and separator != "," and not any(map(_POINT.fullmatch, fields)):
+        # where it is no semicolon that separates, commas may be between thousands
+        if separator == ";" or not all(map(_THOUSANDS.fullmatch, commas)):
             options["decimal"] = ","
     if len(first) > len(header):
         # otherwise pandas would use the first field of a row as its name, and shift all others by a column
