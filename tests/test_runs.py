@@ -863,6 +863,10 @@ def test_kernels_of_views_are_on_their_columns():
     assert make_kernels(plain, prepare(data, plain)).columns == plain.views
     with pytest.raises(kw.InputError, match="needs views"):
         make_kernels(spec, prepare(data, spec.model_copy(update={"views": ""})))
+    for asked in ("rls2", {"one": "per-column"}):
+        bank = spec.model_copy(update={"kernels": asked})
+        with pytest.raises(kw.InputError, match="bank .* is for one table of columns, and there are views"):
+            make_kernels(bank, prepare(data, bank))
 
 
 def test_features_are_drawn_with_the_seed():
