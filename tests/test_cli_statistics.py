@@ -134,7 +134,18 @@ def test_the_path_of_a_table_is_that_of_fits(several, rows, capsys):
 
 def test_paths_of_sums_are_those_of_a_table_with_centred_kernels(rows):
     table, views = str(rows / "rows" / "0.csv"), str(rows / "views.toml")
-    made = ["statistics", table, "--target", "y", "--drop", "w", "--groups", views, "--out", str(rows / "s.npz")]
+    made = [
+        "statistics",
+        table,
+        "--target",
+        "y",
+        "--drop",
+        "w",
+        "--groups",
+        views,
+        "--out",
+        str(rows / "s.npz"),
+    ]
     assert main(made) == 0
     common = ["--normalize", "center", "--alphas", "0.1,1,10"]
     assert main(["path", str(rows / "s.npz"), *common, "--out", str(rows / "sums")]) == 0

@@ -158,6 +158,8 @@ def evaluate(
         CSV file for the predictions beside the truth.
     """
     fitted, rows = _read(model, table, beside)
+    import numpy as np
+
     from kernelweave.inspection.arguments import target_names
 
     kind = _kind_of(fitted)
@@ -187,7 +189,7 @@ def evaluate(
         y = runs.columns.check_target(runs.columns.need_column(rows.table, target, "the target"), task)
         strangers = sorted(set(map(str, y)) - set(map(str, fitted.classes_))) if task != "regression" else []
         if strangers:
-            known = ", ".join(map(repr, fitted.classes_))
+            known = ", ".join(map(repr, np.asarray(fitted.classes_).tolist()))
             raise InputError(
                 f"Column {target!r} has labels that the model does not know: {strangers[:5]}. It knows {known}."
             )

@@ -9,6 +9,7 @@ import gzip
 import lzma
 import re
 import zlib
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,13 @@ class Text(Format):
     suffixes = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".tab")
     in_chunks = True
 
+    def __init__(self, texts: Collection[str] = ()) -> None:
+        self.texts = texts
+
+    def with_texts(self, names: Collection[str]) -> Text:
+        """Types of columns are told from their cells, and those of fewer rows may look like others."""
+        return Text(names)
+
     def kind(self, name: str) -> str:
         """Whether fields are separated by commas or tabs."""
         return "tsv" if name.lower().removesuffix(".gz").endswith((".tsv", ".tab")) else "csv"
@@ -51,6 +59,8 @@ class Text(Format):
         import pandas as pd
 
         options, header, first = look_at_text(path, check_text(path))
+        if self.texts:
+            options["dtype"] = dict.fromkeys(self.texts, str)
         surplus = len(first) - len(header)
         if surplus > 0:
             names = [name or f"Unnamed: {j}" for j, name in enumerate(header)]
@@ -232,10 +242,10 @@ def look_at_text(path: Path, encoding: str = "") -> tuple[dict[str, object], lis
         options["sep"] = separator
     fields = [field for record in (first, *records) for field in record]
     commas = [field for field in fields if _COMMA.fullmatch(field)]
-    if commas and separator != "," and not any(map(_POINT.fullmatch, fields)):
-        # where it is no semicolon that separates, commas may be between thousands
-        if separator == ";" or not all(map(_THOUSANDS.fullmatch, commas)):
-            options["decimal"] = ","
+    # where it is no semicolon that separates, commas may be between thousands
+    sure = separator == ";" or not all(map(_THOUSANDS.fullmatch, commas))
+    if commas and sure and separator != "," and not any(map(_POINT.fullmatch, fields)):
+        options["decimal"] = ","
     if len(first) > len(header):
         # otherwise pandas would use the first field of a row as its name, and shift all others by a column
         options["index_col"] = False
