@@ -204,3 +204,20 @@ def test_a_row_alone_is_predicted_as_among_others(tmp_path):
         frame.iloc[[k]].drop(columns="y").to_csv(new, index=False)
         assert main(["predict", str(run), str(new), "--out", str(out)]) == 0
         assert pd.read_csv(out)["prediction"][0] == pytest.approx(expected[k], rel=1e-9)
+
+
+def test_labels_that_look_like_numbers_in_fewer_rows_are_known(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=60).round(3), "y": ["01", "02", "x"] * 20})
+    frame["a"] += frame["y"].map({"01": 0.0, "02": 3.0, "x": -3.0})
+    path, run, new = tmp_path / "t.csv", tmp_path / "run", tmp_path / "new.csv"
+    frame.to_csv(path, index=False)
+    given = ["--kernels", "linear", "--method", "lp", "--cs", "1,", "--budget", "0", "--test-size", "0"]
+    assert main(["fit", str(path), "--target", "y", *given, "--out", str(run)]) == 0
+    few = frame[frame["y"] != "x"].assign(a=lambda rows: rows["a"] + 0.001)
+    few.to_csv(new, index=False)
+    capsys.readouterr()
+    assert main(["evaluate", str(run), str(new), "--json"]) == 0
+    right = kw.load(run / "model.skops").predict(few[["a"]]) == few["y"]
+    scores = json.loads(capsys.readouterr().out)["scores"]
+    assert scores["accuracy"]["value"] == pytest.approx(right.mean())

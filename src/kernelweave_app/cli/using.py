@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from kernelweave_app.runs.spec import Spec
 
 
-def _read(model: str, table: str, beside: NewTables) -> tuple[BaseMKL, NewRows]:
-    """A model and the rows of a table as it takes them."""
+def _read(model: str, table: str, beside: NewTables, target: str = "") -> tuple[BaseMKL, NewRows]:
+    """A model and the rows of a table as it takes them, with a column of the truth."""
     check_model(model, [table])
     fitted = runs.reading.load_model(model)
     rows = runs.reading.read_new(
-        fitted, Path(model), table, beside.join, beside.key, beside.view or [], beside.gram or []
+        fitted, Path(model), table, beside.join, beside.key, beside.view or [], beside.gram or [], target
     )
     for old, new in rows.stands_for.items():
         say(f"{new} is used for {old} of the run.")
@@ -157,7 +157,7 @@ def evaluate(
     out
         CSV file for the predictions beside the truth.
     """
-    fitted, rows = _read(model, table, beside)
+    fitted, rows = _read(model, table, beside, target or _spec_of(Path(model)).target)
     import numpy as np
 
     from kernelweave.inspection.arguments import target_names
