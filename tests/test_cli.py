@@ -369,9 +369,10 @@ BAD = {
         (["--method", "simple", "--alphas", "0.01:10:7"], "Write --cs 0.1:100:7."),
         (["--method", "simple", "--alphas", "12"], "Write --cs 12."),
         (
-            ["--kernels", "linear", "--cs", "1,10"],
+            ["--method", "rls2", "--kernels", "linear", "--cs", "1,10"],
             "rls2 has an alpha. Write --alphas, such as --alphas 0.1,1,10.",
         ),
+        (["--kernels", "linear", "--cs", "1,10", "--delta", "0.1"], "lp does not have it"),
         (["--method", "simple", "--cs", "1,0"], "--cs must be"),
         (["--method", "simple", "--cs", "1,ten"], "--cs must be"),
     ],
@@ -379,6 +380,22 @@ BAD = {
 def test_values_of_another_regularisation_parameter_are_refused(given, said, wine, tmp_path, capsys):
     assert main(["fit", str(wine), "--target", "target", *given, "--out", str(tmp_path / "run")]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_c_for_kernels_of_ones_own_means_the_learner_of_estimators(tmp_path):
+    """Also where a file of settings has it."""
+    from kernelweave_app.cli.options import final_spec, fit_options
+    from kernelweave_app.runs.spec import chosen
+
+    file = tmp_path / "s.toml"
+    file.write_text('Cs = "1,10"\n', encoding="utf-8")
+    options = fit_options()
+    for found in (
+        final_spec(options(kernels="linear", Cs="1,10"), None),
+        final_spec(options(kernels="linear"), file),
+    ):
+        assert chosen(found, "classification").method == "lp"
+        assert found.Cs == "1,10"
 
 
 def _held(folder, cell, held="1,v"):

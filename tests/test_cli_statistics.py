@@ -132,6 +132,30 @@ def test_the_path_of_a_table_is_that_of_fits(several, rows, capsys):
     assert_allclose(table["df"], found.df, rtol=1e-4)
 
 
+def test_paths_of_sums_are_those_of_a_table_with_centred_kernels(rows):
+    table, views = str(rows / "rows" / "0.csv"), str(rows / "views.toml")
+    made = [
+        "statistics",
+        table,
+        "--target",
+        "y",
+        "--drop",
+        "w",
+        "--groups",
+        views,
+        "--out",
+        str(rows / "s.npz"),
+    ]
+    assert main(made) == 0
+    common = ["--normalize", "center", "--alphas", "0.1,1,10"]
+    assert main(["path", str(rows / "s.npz"), *common, "--out", str(rows / "sums")]) == 0
+    given = ["--target", "y", "--drop", "w", "--views", views, "--kernels", "linear", "--no-standardize"]
+    assert main(["path", table, *given, *common, "--out", str(rows / "rows_path")]) == 0
+    sums, whole = (pd.read_csv(rows / name / "path.csv") for name in ("sums", "rows_path"))
+    assert_allclose(sums[["first", "rest"]], whole[["first: Linear", "rest: Linear"]], atol=1e-6)
+    assert_allclose(sums["df"], whole["df"], rtol=1e-6)
+
+
 def test_ctrl_c_writes_what_is_in(rows, capsys, monkeypatch):
     monkeypatch.setattr(sources, "MOST", 16 * 11)
     monkeypatch.setattr(sources, "LEAST", 1)

@@ -179,3 +179,45 @@ def test_rows_that_equal_each_other_are_known_by_their_file(diabetes, tmp_path, 
     assert main(["evaluate", str(run), str(tmp_path / "again.csv"), "--target", "target"]) == 0
     # the run has held out a fifth of them
     assert "96 of these 120 rows were in the fit" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_row_alone_is_predicted_as_among_others(tmp_path):
+    """Types of the columns of a text table are told from its cells, and those of one row may look like others."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "stage": ["1", "2", "4a"] * 20,
+            "code": (["007", "1e5", "x9", "2"] * 15),
+            "sure": ["true", "false", "maybe", "maybe"] * 15,
+            "since": ["2024-01-31", "unknown", "2024-02-01"] * 20,
+            "seen": [True, False] * 30,
+            "y": rng.normal(size=60).round(3),
+        }
+    )
+    path, run, new, out = (tmp_path / name for name in ("t.csv", "run", "new.csv", "p.csv"))
+    frame.to_csv(path, index=False)
+    given = ["--kernels", "linear; rbf(gamma=0.5)", "--alphas", "0.1,", "--budget", "0", "--test-size", "0"]
+    assert main(["fit", str(path), "--target", "y", *given, "--out", str(run)]) == 0
+    expected = kw.load(run / "model.skops").predict(frame.drop(columns="y"))
+    assert len(set(expected[:12].round(6))) == 12
+    for k in range(12):
+        frame.iloc[[k]].drop(columns="y").to_csv(new, index=False)
+        assert main(["predict", str(run), str(new), "--out", str(out)]) == 0
+        assert pd.read_csv(out)["prediction"][0] == pytest.approx(expected[k], rel=1e-9)
+
+
+def test_labels_that_look_like_numbers_in_fewer_rows_are_known(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=60).round(3), "y": ["01", "02", "x"] * 20})
+    frame["a"] += frame["y"].map({"01": 0.0, "02": 3.0, "x": -3.0})
+    path, run, new = tmp_path / "t.csv", tmp_path / "run", tmp_path / "new.csv"
+    frame.to_csv(path, index=False)
+    given = ["--kernels", "linear", "--method", "lp", "--cs", "1,", "--budget", "0", "--test-size", "0"]
+    assert main(["fit", str(path), "--target", "y", *given, "--out", str(run)]) == 0
+    few = frame[frame["y"] != "x"].assign(a=lambda rows: rows["a"] + 0.001)
+    few.to_csv(new, index=False)
+    capsys.readouterr()
+    assert main(["evaluate", str(run), str(new), "--json"]) == 0
+    right = kw.load(run / "model.skops").predict(few[["a"]]) == few["y"]
+    scores = json.loads(capsys.readouterr().out)["scores"]
+    assert scores["accuracy"]["value"] == pytest.approx(right.mean())

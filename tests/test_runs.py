@@ -866,6 +866,10 @@ def test_kernels_of_views_are_on_their_columns():
     assert make_kernels(plain, prepare(data, plain)).columns == plain.views
     with pytest.raises(kw.InputError, match="needs views"):
         make_kernels(spec, prepare(data, spec.model_copy(update={"views": ""})))
+    for asked in ("rls2", {"one": "per-column"}):
+        bank = spec.model_copy(update={"kernels": asked})
+        with pytest.raises(kw.InputError, match="is for one table of columns, and there are views"):
+            make_kernels(bank, prepare(data, bank))
 
 
 def test_features_are_drawn_with_the_seed():
@@ -1381,6 +1385,17 @@ def test_formats_without_their_package_say_how_to_install_it(tmp_path, monkeypat
     ):
         with pytest.raises(kw.InputError, match=re.escape(f"need {extra}")):
             read()
+
+
+@pytest.mark.parametrize("separator", ["\t", "|", ";"])
+def test_decimal_commas_are_told_whatever_separates_fields(separator, tmp_path):
+    path = tmp_path / "a.csv"
+    frame = pd.DataFrame({"b": [1.25, 2.0], "n": [1, 2]})
+    frame.to_csv(path, index=False, sep=separator, decimal=",", encoding="utf-16")
+    pd.testing.assert_frame_equal(read_table(path), frame)
+    # between thousands, or between decimals: only a table with semicolons says which
+    path.write_text(f"b{separator}n\n1,250{separator}1\n2,500{separator}2\n")
+    assert read_table(path)["b"].tolist() == ([1.25, 2.5] if separator == ";" else ["1,250", "2,500"])
 
 
 def test_commas_and_points_are_mixed_in_numbers_alone(tmp_path):

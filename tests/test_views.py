@@ -278,6 +278,24 @@ def test_unknown_categories_become_minus_one():
     assert table.select("group").take()[1].tolist() == [0, 0]
 
 
+@pytest.mark.parametrize(
+    ("seen", "new", "codes"),
+    [
+        (["1", "2", "4a"], [1, 2.0, 3], [0, 1, -1]),
+        (["1.5", "x"], [1.5, 1], [0, -1]),
+        (pd.Categorical([1, 2, 10]), ["10", "2", "x"], [2, 1, -1]),
+        ([True, False], [0, 1.0, 2], [0, 1, -1]),
+        (pd.Categorical([0, 1]), [True, False], [1, 0]),
+    ],
+)
+def test_categories_are_known_however_numbers_are_written(seen, new, codes):
+    """As in a file of which fewer rows are read: its column may then look like numbers."""
+    encoder = TableEncoder().fit(pd.DataFrame({"a": seen}))
+    for rows in (new, *([cell] for cell in new)):
+        found = encoder.transform(pd.DataFrame({"a": pd.Series(rows, dtype=object)})).values[:, 0]
+        assert found.tolist() == (codes if rows is new else [codes[new.index(rows[0])]])
+
+
 def test_state_is_plain():
     encoder = TableEncoder().fit(pd.DataFrame(DATA))
     state = vars(encoder)
@@ -435,6 +453,16 @@ def test_other_frames_go_through_narwhals():
     arrow = pytest.importorskip("pyarrow")
     table = as_table(arrow.table(DATA))
     np.testing.assert_array_equal(table.values, as_table(pd.DataFrame(DATA)).values)
+
+
+def test_missing_cells_of_dictionaries_of_arrow_are_missing():
+    pa = pytest.importorskip("pyarrow")
+    column = pa.array(["b", None, "a"]).dictionary_encode()
+    encoder = TableEncoder(missing=True)
+    for rows in (encoder.fit_transform(pa.table({"x": column})), encoder.transform(pa.table({"x": column}))):
+        np.testing.assert_array_equal(rows.values[:, 0], [1.0, np.nan, 0.0])
+    with pytest.raises(InputError, match="missing"):
+        TableEncoder().fit(pa.table({"x": column}))
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])

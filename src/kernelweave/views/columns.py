@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,7 +68,7 @@ class Column:
     def codes(self, categories: Sequence[str | float]) -> list[float]:
         """Positions among categories: -1 of others, NaN of missing cells."""
         code = {category: float(i) for i, category in enumerate(categories)}
-        return [np.nan if is_missing(v) else code.get(_category(v), -1.0) for v in self.values]
+        return [np.nan if is_missing(v) else _code(v, code) for v in self.values]
 
     def days(self, what: str, zone: str) -> NDArray[np.float64]:
         """Its dates as days since 1970 on the calendar of a time zone; raises for cells that are not dates."""
@@ -108,6 +109,25 @@ class Column:
                     "numbers, or fit again with this column as categories."
                 ) from None
         return result
+
+
+def _code(value: Any, code: Mapping[str | float, float]) -> float:
+    """The position of a category, also where numbers and truth values were written otherwise when it was seen."""
+    found = code.get(_category(value))
+    if found is None and isinstance(value, numbers.Number | np.bool_):
+        # 1 is "1", and 1.0 of a column that lacked cells too; 0 and 1 are truth values
+        number = float(value)  # type: ignore[arg-type]
+        whole = number.is_integer()
+        ways = (
+            number,
+            str(int(number)) if whole else str(number),
+            str(bool(number)) if number in (0, 1) else "",
+        )
+        found = next((code[way] for way in ways if way in code), None)
+    elif found is None and isinstance(value, str | bytes):
+        with suppress(ValueError):
+            found = code.get(float(value))
+    return -1.0 if found is None else found
 
 
 def _category(value: object) -> str | float:
@@ -274,7 +294,18 @@ def _frame_columns(X: DataFrame | Any) -> tuple[list[object], Iterator[tuple[NDA
 
     frame = narwhals.from_native(X, eager_only=True)
     declared = (narwhals.Categorical, narwhals.Enum)
-    return frame.columns, ((s.to_numpy(), s.dtype in declared, _zone_of(s)) for s in frame.iter_columns())
+    return frame.columns, ((_given(s), s.dtype in declared, _zone_of(s)) for s in frame.iter_columns())
+
+
+def _given(series: Any) -> NDArray[Any]:
+    """Values of a column of narwhals, which makes the last category of missing cells of Arrow's dictionaries."""
+    import narwhals
+
+    return (
+        np.array(series.to_list(), dtype=object)
+        if series.dtype == narwhals.Categorical
+        else series.to_numpy()
+    )
 
 
 def _zone_of(series: Any) -> str:

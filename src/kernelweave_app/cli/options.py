@@ -109,13 +109,10 @@ def final_spec(options: BaseModel | None, file: Path | None) -> Spec:
         values.pop("holdout_values", None)  # of another column
     method = str(given.get("method", values.get("method", DEFAULT)))
     survival = any(given.get(name, values.get(name)) for name in ("time", "event"))
-    if (
-        method == DEFAULT
-        and not survival
-        and ("alphas" in given or not plain_kernels(given.get("kernels", values.get("kernels"))))
-    ):
+    plain = plain_kernels(given.get("kernels", values.get("kernels")))
+    if method == DEFAULT and not survival and ("alphas" in given or not plain):
         # as estimators choose
-        method = "rls2"
+        method = "rls2" if "alphas" in given or "Cs" not in {*given, *values} else "lp"
         if "alphas" in given:
             given["method"] = method
     # what learners are called is kept, so that an unknown name is refused before they are imported

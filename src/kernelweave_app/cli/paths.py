@@ -247,8 +247,12 @@ def _check_spec(spec: Spec) -> None:
             )
     if strange := [name for name in spec.learner_params if name not in PARAMETERS]:
         raise InputError(f"Setting `{strange[0]}` does not apply to statistics. Leave it out.")
-    if spec.normalize not in ("auto", "mean-diagonal", "none"):
-        raise InputError(f"--normalize must be mean-diagonal or none for statistics, got {spec.normalize}.")
+    # with an intercept all sums are those of centred features
+    if spec.normalize not in ("auto", "mean-diagonal", "none", *["center"] * spec.intercept):
+        raise InputError(
+            f"--normalize must be mean-diagonal or none for statistics, or center with an intercept, got "
+            f"{spec.normalize}."
+        )
 
 
 def read_statistics(path: str | Path) -> BlockStatistics | FoldStatistics:

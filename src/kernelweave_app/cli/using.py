@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from kernelweave_app.runs.spec import Spec
 
 
-def _read(model: str, table: str, beside: NewTables) -> tuple[BaseMKL, NewRows]:
-    """A model and the rows of a table as it takes them."""
+def _read(model: str, table: str, beside: NewTables, target: str = "") -> tuple[BaseMKL, NewRows]:
+    """A model and the rows of a table as it takes them, with a column of the truth."""
     check_model(model, [table])
     fitted = runs.reading.load_model(model)
     rows = runs.reading.read_new(
-        fitted, Path(model), table, beside.join, beside.key, beside.view or [], beside.gram or []
+        fitted, Path(model), table, beside.join, beside.key, beside.view or [], beside.gram or [], target
     )
     for old, new in rows.stands_for.items():
         say(f"{new} is used for {old} of the run.")
@@ -157,7 +157,9 @@ def evaluate(
     out
         CSV file for the predictions beside the truth.
     """
-    fitted, rows = _read(model, table, beside)
+    fitted, rows = _read(model, table, beside, target or _spec_of(Path(model)).target)
+    import numpy as np
+
     from kernelweave.inspection.arguments import target_names
 
     kind = _kind_of(fitted)
@@ -187,7 +189,7 @@ def evaluate(
         y = runs.columns.check_target(runs.columns.need_column(rows.table, target, "the target"), task)
         strangers = sorted(set(map(str, y)) - set(map(str, fitted.classes_))) if task != "regression" else []
         if strangers:
-            known = ", ".join(map(repr, fitted.classes_))
+            known = ", ".join(map(repr, np.asarray(fitted.classes_).tolist()))
             raise InputError(
                 f"Column {target!r} has labels that the model does not know: {strangers[:5]}. It knows {known}."
             )

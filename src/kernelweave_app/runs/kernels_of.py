@@ -83,9 +83,19 @@ def _plain(text: str) -> str:
 def _kernels_of_columns(text: str, prepared: Prepared, columns: list[str]) -> list[Kernel]:
     """The kernels of a view of columns: those named, or those of a plain fit where other views have their own."""
     if not plain_kernels(text):
-        return parse_kernels(text)
+        return _kernels_of_view(text)
     table = as_table(prepared.X[columns])
     return list(banks.default(table.declared(long_texts(table, None)), regression=False))
+
+
+def _kernels_of_view(text: str) -> list[Kernel]:
+    """The kernels that are named for a view, which has no banks."""
+    if _plain(text) in BANKS:
+        raise InputError(
+            f"The bank {text.strip()!r} is for one table of columns, and there are views. Use default, or kernels such "
+            "as \"linear; rbf(gamma='median')\", also for each view."
+        )
+    return parse_kernels(text)
 
 
 def _kernels_of_table(spec: Spec, view: str, text: str, table: Any) -> list[Kernel] | None:
@@ -98,12 +108,7 @@ def _kernels_of_table(spec: Spec, view: str, text: str, table: Any) -> list[Kern
         return None
     if plain_kernels(text):
         return None
-    if _plain(text) in BANKS:
-        raise InputError(
-            f"The bank {text.strip()!r} is for one table of columns, and there are views of files. Use default, or "
-            "kernels such as \"linear; rbf(gamma='median')\", also for each view."
-        )
-    bank = parse_kernels(text)
+    bank = _kernels_of_view(text)
     texts = [kernel for kernel in bank if cells_read(kernel)]
     numeric = [kernel for kernel in bank if kernel not in texts]
     if not hasattr(table, "columns"):

@@ -41,16 +41,27 @@ def columns_of(model: BaseMKL) -> list[str]:
     return [name for columns in _groups_of(model).values() for name in columns] if _views_of(model) else names
 
 
-def dates_of(model: BaseMKL) -> set[str]:
-    """Names of the columns of dates of a model."""
+def _tables_read(model: BaseMKL) -> list[Any]:
+    """The encoders of the tables of a model whose columns have names."""
     encoder = model.model_.encoder
     tables = encoder.encoders_.values() if isinstance(encoder, ViewsEncoder) else [encoder]
-    return {
-        one.names_[form.place]
-        for one in tables
-        if isinstance(one, TableEncoder) and one.names_
-        for form in one.dates_
-    }
+    return [one for one in tables if isinstance(one, TableEncoder) and one.names_]
+
+
+def dates_of(model: BaseMKL) -> set[str]:
+    """Names of the columns of dates of a model."""
+    return {one.names_[form.place] for one in _tables_read(model) for form in one.dates_}
+
+
+def texts_of(model: BaseMKL) -> set[str]:
+    """Names of the columns of a model that held texts, such as categories; truth values are none."""
+    found: set[str] = set()
+    for one in _tables_read(model):
+        for j, categories in enumerate(one.categories_):
+            words = {category for category in categories if isinstance(category, str)} - {"False", "True"}
+            if words or j in one.texts_:
+                found.add(one.names_[j])
+    return found
 
 
 def sparse_views_of(model: BaseMKL) -> list[str]:
@@ -76,7 +87,9 @@ def _tables_of(model: BaseMKL, table: DataFrame, further: Mapping[str, Any]) -> 
     names = list(dict.fromkeys(columns_of(model)))
     for name in names:
         need_column(table, name, "the model")
-    table = with_dates(table, names, known=dates_of(model))
+    # texts of few rows may all look like dates
+    dates = dates_of(model)
+    table = with_dates(table, dates, known=dates)
     check_cells(table, names)
     return Tables(table[names], groups, further)
 
@@ -131,6 +144,7 @@ def features_of(model: BaseMKL, table: DataFrame, further: Mapping[str, Any] | N
     missing = [n for n in names if n not in table.columns]
     if missing:
         need_column(table, missing[0], f"the model, which lacks {len(missing)} of its {len(names)} columns")
-    table = with_dates(table, names, known=dates_of(model))
+    dates = dates_of(model)
+    table = with_dates(table, dates, known=dates)
     check_cells(table, names)
     return table[names]

@@ -23,7 +23,7 @@ from kernelweave_app.runs.joining import (
     read_layout,
 )
 from kernelweave_app.runs.lineage import Lineage, trace
-from kernelweave_app.runs.predictions import columns_of, features_of, grams_of, sparse_views_of
+from kernelweave_app.runs.predictions import columns_of, features_of, grams_of, sparse_views_of, texts_of
 from kernelweave_app.runs.preparing import Prepared, Rows, prepare, split
 from kernelweave_app.runs.spec import Spec
 
@@ -156,11 +156,21 @@ class NewRows:
 
 
 def read_new(
-    model: BaseMKL, folder: Path, path: str, join: str, key: str, view: list[str], gram: list[str]
+    model: BaseMKL,
+    folder: Path,
+    path: str,
+    join: str,
+    key: str,
+    view: list[str],
+    gram: list[str],
+    target: str = "",
 ) -> NewRows:
-    """Read tables as a run read those that its model was learnt from; see `match_new`."""
-    dense = bool(join) or not sparse_views_of(model)
-    read = {name: read_file(file, dense=dense) for name, file in name_tables([path, *files_in(join)]).items()}
+    """Read tables, and the truth in them, as a run read those that its model was learnt from; see `match_new`."""
+    dense, texts = bool(join) or not sparse_views_of(model), texts_of(model)
+    if target and any(isinstance(label, str) for label in getattr(model, "classes_", ())):
+        texts = {*texts, target}
+    paths = name_tables([path, *files_in(join)])
+    read = {name: read_file(file, dense=dense, texts=texts) for name, file in paths.items()}
     return match_new(model, folder, read, path, key=key, view=view, gram=gram)
 
 

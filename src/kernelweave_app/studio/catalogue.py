@@ -27,7 +27,7 @@ from kernelweave_app.runs.formats.kernel_matrices import GramFile, read_grams
 from kernelweave_app.runs.formats.text import BINARY, text_encoding
 from kernelweave_app.runs.further_views import Readers, with_further
 from kernelweave_app.runs.joining import Joined, join_tables, name_tables, pair_names
-from kernelweave_app.runs.predictions import columns_of, sparse_views_of
+from kernelweave_app.runs.predictions import columns_of, sparse_views_of, texts_of
 from kernelweave_app.runs.reading import NewRows, match_new
 from kernelweave_app.studio.checking import Limits
 from kernelweave_app.studio.schema import Data, TableRef, Use
@@ -266,7 +266,11 @@ class Catalogue:
 
         if data.tables or columns_of(model):
             self.tables(data)  # a table is needed, and not too many cells
-            read = {name: self._whole(Path(path), Path(path).name) for name, path in self.paths(data).items()}
+            texts = texts_of(model)
+            read = {
+                name: read_file(path, texts=texts) if texts else self._whole(Path(path), Path(path).name)
+                for name, path in self.paths(data).items()
+            }
             [first, *_] = self.paths(data).values()
         else:
             # kernels alone: their rows, by name or number

@@ -15,7 +15,7 @@ import zipfile
 import zlib
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
@@ -121,6 +121,10 @@ class Format(ABC):
         """The file as a table with the views in it; sparse rows become columns where `dense`."""
         return Joined(checked(path, self))
 
+    def with_texts(self, names: Collection[str]) -> Format:
+        """The format that reads some columns as texts, whatever their cells look like; itself where files say types."""
+        return self
+
     def check(self, path: Path, name: str, limits: FileLimits) -> None:
         """Raise for a file that is too large, or not what its name says; the first bytes have been looked at."""
         limits.check(name, *checked(path, self).shape)
@@ -180,9 +184,9 @@ def read_table(path: str | Path) -> DataFrame:
     return checked(source, format_of(source))
 
 
-def read_file(path: str | Path, *, dense: bool = True) -> Joined:
-    """Read a file with all views in it; see `Format.read`."""
-    return format_of(path).read(there(path), dense=dense)
+def read_file(path: str | Path, *, dense: bool = True, texts: Collection[str] = ()) -> Joined:
+    """Read a file with all views in it, and some columns as texts; see `Format.read` and `Format.with_texts`."""
+    return format_of(path).with_texts(texts).read(there(path), dense=dense)
 
 
 def read_rows(path: str) -> Any:

@@ -9,6 +9,7 @@ import gzip
 import lzma
 import re
 import zlib
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,10 @@ SEPARATORS = (",", ";", "\t", "|")
 LOOKED_AT = 50
 #: Functions that unpack a text table, by the last suffix of its name.
 UNPACKERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-#: A number with a decimal comma, one with a decimal point, and any of them.
+#: A number with a decimal comma, one with a decimal point, one whose comma may be between thousands, and any of them.
 _COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
 _POINT = re.compile(r"\s*[+-]?\d*\.\d+([eE][+-]?\d+)?\s*")
+_THOUSANDS = re.compile(r"\s*[+-]?\d{1,3},\d{3}\s*")
 _EITHER = r"\s*[+-]?\d*[.,]?\d+(?:[eE][+-]?\d+)?\s*"
 
 
@@ -41,6 +43,13 @@ class Text(Format):
     suffixes = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".tab")
     in_chunks = True
 
+    def __init__(self, texts: Collection[str] = ()) -> None:
+        self.texts = texts
+
+    def with_texts(self, names: Collection[str]) -> Text:
+        """Types of columns are told from their cells, and those of fewer rows may look like others."""
+        return Text(names)
+
     def kind(self, name: str) -> str:
         """Whether fields are separated by commas or tabs."""
         return "tsv" if name.lower().removesuffix(".gz").endswith((".tsv", ".tab")) else "csv"
@@ -50,6 +59,8 @@ class Text(Format):
         import pandas as pd
 
         options, header, first = look_at_text(path, check_text(path))
+        if self.texts:
+            options["dtype"] = dict.fromkeys(self.texts, str)
         surplus = len(first) - len(header)
         if surplus > 0:
             names = [name or f"Unnamed: {j}" for j, name in enumerate(header)]
@@ -229,10 +240,12 @@ def look_at_text(path: Path, encoding: str = "") -> tuple[dict[str, object], lis
     options: dict[str, Any] = {} if encoding == "utf-8" else {"encoding": encoding}
     if separator != ",":
         options["sep"] = separator
-    if separator == ";":
-        fields = [field for record in (first, *records) for field in record]
-        if any(_COMMA.fullmatch(field) for field in fields) and not any(map(_POINT.fullmatch, fields)):
-            options["decimal"] = ","
+    fields = [field for record in (first, *records) for field in record]
+    commas = [field for field in fields if _COMMA.fullmatch(field)]
+    # where it is no semicolon that separates, commas may be between thousands
+    sure = separator == ";" or not all(map(_THOUSANDS.fullmatch, commas))
+    if commas and sure and separator != "," and not any(map(_POINT.fullmatch, fields)):
+        options["decimal"] = ","
     if len(first) > len(header):
         # otherwise pandas would use the first field of a row as its name, and shift all others by a column
         options["index_col"] = False
