@@ -29,6 +29,7 @@ import warnings
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 from typing import Any, cast
 
 import joblib
@@ -88,9 +89,9 @@ ROUGHLY, EQUAL = 2e-3, 1e-4
 #: Share of the spread of the scores within which candidates are so good that those beside them may be the best, by how
 #: many places those are away.
 CLOSE = {STRIDE: 0.01, 1: 0.002}
-#: Folds that candidates with ridges are looked at on first, and the share of the best one's error on the others by which
-#: one must be better there to catch up, so that it is left out.
-RACED, CHANCE = 2, 0.2
+#: Numbers of folds after which candidates with ridges are left out that are so far behind that they would have to be
+#: better than the best one by this share of its error on all other folds.
+RACED, CHANCE = (2, 3), 0.2
 #: Share of the error by which the next smaller alpha must be better on all rows than one that some of them chose.
 GAIN = 0.01
 #: Relative difference of scores that are equal up to rounding, so that no processor decides.
@@ -803,39 +804,40 @@ def _look(
 def _race(
     look: Callable[..., FoldScores], n_folds: int, found: FoldScores | None, positions: Rows, starts: Starts
 ) -> FoldScores:
-    """What was found, and further candidates: on `RACED` folds, and on the others if these leave a chance to win.
+    """What was found, and further candidates, of which the first folds leave out those without a chance to be the best.
 
-    Errors cannot be negative, and hardly are less than 1 - `CHANCE` times those of the best on all other folds.
+    An error cannot be negative, and hardly is below 1 - `CHANCE` times that of the best one on all other folds.
     """
-    if n_folds <= RACED or (found is None and len(positions) == 1):
+    if n_folds <= RACED[-1] or (found is None and len(positions) == 1):
         own = look(positions, starts, ROUGH_TOL)
         return own if found is None else found.beside(own)
-    rest = range(RACED, n_folds)
-    first = look(positions, starts, ROUGH_TOL, range(RACED))
-    if first.stopped:
-        first = replace(first, interrupted=True)
-        return first if found is None else found.beside(first)
-    open_ = np.ones(len(positions), dtype=bool)
+    own = look(positions, starts, ROUGH_TOL, range(RACED[0]))
+    if own.stopped:
+        own = replace(own, interrupted=True)
+        return own if found is None else found.beside(own)
     if found is None:
-        open_[first_good(first.mean)] = False
-        best = first.only(~open_)
+        leads = positions == positions[first_good(own.mean)]
+        found, own = own.only(leads), own.only(~leads)
         try:
-            found = best.then(look(best.positions, best.starts(0)[:1] * n_folds, ROUGH_TOL, rest))
+            rest = look(found.positions, found.starts(0)[:1] * n_folds, ROUGH_TOL, range(RACED[0], n_folds))
         except KeyboardInterrupt:
-            return replace(first, interrupted=True)
+            return replace(found.beside(own), interrupted=True)
+        found = found.then(rest)
+    at = first_good(found.mean)
+    starts, best = found.starts(at), found.scores[:, at, first_good(found.scores.mean(axis=0)[at])]
+    for done, end in pairwise((*RACED, n_folds)):
         if found.stopped:
             return replace(found, interrupted=True)
-    at = first_good(found.mean)
-    own = found.scores[:, at, first_good(found.scores.mean(axis=0)[at])]
-    rough = first.scores.mean(axis=0).max(axis=1)
-    late = RACED * (own[:RACED].mean() - rough) > CHANCE * np.abs(own[RACED:].sum())
-    # scores such as R^2 are no errors
-    late &= open_ & bool((own <= 0).all())
-    found = replace(found, left=found.left | dict(zip(positions[late].tolist(), rough[late].tolist())))
-    if (open_ := open_ & ~late).any():
-        first = first.only(open_)
-        found = found.beside(first.then(look(first.positions, found.starts(at), ROUGH_TOL, rest)))
-    return found
+        behind = best[:done].sum() - own.scores.sum(axis=0).max(axis=1)
+        # scores such as R^2 are no errors
+        late = (behind > CHANCE * np.abs(best[done:].sum())) & bool((best <= 0.0).all())
+        scores = zip(own.positions[late].tolist(), own.mean[late].tolist(), strict=True)
+        found, own = replace(found, left=found.left | dict(scores)), own.only(~late)
+        if not len(own.positions):
+            return found
+        own = own.then(look(own.positions, starts, ROUGH_TOL, range(done, end)))
+        found = replace(found, stopped=found.stopped or own.stopped)
+    return found.beside(own)
 
 
 def _climb(race: Callable[..., FoldScores], found: FoldScores, step: int, n_alphas: int) -> FoldScores:
