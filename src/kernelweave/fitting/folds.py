@@ -446,7 +446,8 @@ def score_folds(
     """Score every regularisation parameter on every fold; the options are those of `walk_folds`."""
     grid = learner.relax_grid(alphas)
     paths = walk_folds(task, learner, folds, alphas, which=which, **options)
-    found = _scored(folds if which is None else [folds[k] for k in which], paths, score, alphas.shape if grid is None else grid.shape, keep)
+    walked = folds if which is None else [folds[k] for k in which]
+    found = _scored(walked, paths, score, alphas.shape if grid is None else grid.shape, keep)
     return replace(found, relax=grid)
 
 

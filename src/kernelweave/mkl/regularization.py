@@ -268,7 +268,7 @@ def _tridiagonal(S: Array) -> Solver:
             if n == 1:
                 return B / (diagonal + alphas[:, None, None])
             # one right-hand side of all parameters is rotated once
-            own = B[:1] if (B == B[0]).all() else B
+            own = B[:1] if (B[0] == B).all() else B
             Z = rotate(own.reshape(-1, n).T, "T").reshape(n, *own.shape[:2])
             Z = np.repeat(Z, len(B) // len(own), axis=1)
             for k, alpha in enumerate(alphas):
