@@ -10,9 +10,10 @@ long as the best of them is the last on a side.
 
 With a ridge of its own the function of a stiff candidate is not stiff, and the score of one fold may have several
 maxima of about the same height. Every second candidate is then looked at on all folds, roughly, and at last the
-neighbours of the best ones. If there are many rows, the search takes some of them from each fold; all rows of as
-many folds as test enough of them are then asked about the best candidate and a few ridges near its own, and about
-smaller alphas as long as the score rises: more rows allow for less regularisation.
+neighbours of the best ones; two and three folds leave out those that the others could not bring back. If there are many
+rows, the search takes some of them from each fold; all rows of as many folds as test enough of them are then asked
+about the best candidate and a few ridges near its own, and about smaller alphas as long as the score rises: more rows
+allow for less regularisation.
 
 Other kernels on the same folds, such as those in a learnt metric, begin at the best candidate of the first ones.
 
@@ -592,7 +593,7 @@ def walk_folds(
             alphas,
             tol,
             silent,
-            starts=None if begin[k] is None else [begin[k][p] for p in some],
+            starts=None if (own := begin[k]) is None else [own[p] for p in some],
             some=some,
         )
         for k in which
@@ -803,7 +804,11 @@ def _look(
 
 
 def _race(
-    look: Callable[..., FoldScores], n_folds: int, found: FoldScores | None, positions: Rows, starts: Starts
+    look: Callable[..., FoldScores],
+    n_folds: int,
+    found: FoldScores | None,
+    positions: Rows,
+    starts: Sequence[Starts] | None,
 ) -> FoldScores:
     """What was found, and further candidates, of which the first folds leave out those without a chance to be the best.
 
@@ -836,7 +841,10 @@ def _race(
         found, own = replace(found, left=found.left | dict(scores)), own.only(~late)
         if not len(own.positions):
             return found
-        own = own.then(look(own.positions, starts, ROUGH_TOL, range(done, end)))
+        try:
+            own = own.then(look(own.positions, starts, ROUGH_TOL, range(done, end)))
+        except KeyboardInterrupt:
+            return replace(found, interrupted=True)
         found = replace(found, stopped=found.stopped or own.stopped)
     return found.beside(own)
 
