@@ -156,6 +156,10 @@ def test_take_rescale_and_center(gram, stack, rng):
         gram.rescale(scale).matvecs(C),
         np.einsum("ijm,tj->mti", stack * scale.T[:, None, :] * scale.T[None, :, :], C),
     )
+    # one factor for all rows of a kernel, 0 for one that is left out
+    factors = np.arange(stack.shape[2]) * 0.5
+    whole = gram.rescale(np.repeat(factors[:, None], N, axis=1))
+    close(whole.matvecs(C), np.einsum("ijm,tj->mti", stack * np.square(factors), C))
     p = rng.uniform(size=N)
     p /= p.sum()
     H = np.eye(N) - np.outer(np.ones(N), p)

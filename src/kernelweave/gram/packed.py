@@ -82,6 +82,10 @@ class PackedGram(Gram):
 
     def rescale(self, row_scale: Array, *, overwrite: bool = False) -> PackedGram:
         packed = self.packed if overwrite else self.packed.copy()
+        if (row_scale == row_scale[:, :1]).all():
+            # one factor for each kernel, such as 0 for those that are left out
+            packed *= np.square(row_scale[:, :1])
+            return PackedGram(packed, self.n_samples)
         start = packed_rows(self.n_samples)
         for i in range(self.n_samples):
             row = packed[:, start[i] : start[i + 1]]

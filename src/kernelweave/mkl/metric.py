@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
+from scipy.linalg import blas, lapack
 from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 
@@ -172,7 +172,7 @@ class _Pairs:
     ----------
     X : array of shape (n_rows, n_columns)
     first, second, flat : arrays of int, shape (n_pairs,)
-        The rows of pairs, the second the smaller, and their positions in a square matrix.
+        The rows of pairs, the first the smaller, and their positions in a square matrix.
     kept : array of shape (n_columns, n_pairs), or None
         None if they do not fit.
     """
@@ -185,8 +185,8 @@ class _Pairs:
 
     @classmethod
     def of(cls, X: Array) -> _Pairs:
-        first, second = np.tril_indices(len(X), -1)
-        pairs = cls(X, first, second, second * len(X) + first, None)
+        first, second = np.triu_indices(len(X), 1)
+        pairs = cls(X, first, second, first * len(X) + second, None)
         if float(X.shape[1]) * len(first) > KEPT:
             return pairs
         return replace(pairs, kept=np.array([pairs.of_column(j) for j in range(X.shape[1])]))
@@ -218,10 +218,17 @@ def _by_evidence(rows: _Rows) -> tuple[Array, float, Array]:
     history: list[float] = []
     # of which half is read, and the inverse takes its place
     noisy = np.zeros((n, n))
+    #: Where the inverse was last, and the leave-one-out errors there.
+    last: tuple[Array, Array] = np.empty(0), np.empty(0)
 
     def inverse(theta: Array) -> tuple[Array, Array, Array, float, float]:
-        """The kernel of pairs, and at the covariance with noise: inverse, coefficients, log determinant, and noise."""
-        k, noise = np.exp(theta[p] - pairs.combined(np.exp(theta[:p]))), float(np.exp(theta[p + 1])) + LEAST
+        """The kernel of pairs, and at the covariance with noise: inverse, coefficients, log determinant, and noise.
+
+        Of the inverse the lower triangle.
+        """
+        nonlocal last
+        k, noise = pairs.combined(np.exp(theta[:p])), float(np.exp(theta[p + 1])) + LEAST
+        np.exp(np.subtract(theta[p], k, out=k), out=k)
         noisy.reshape(-1)[pairs.flat] = k
         noisy.reshape(-1)[:: n + 1] = np.exp(theta[p]) + noise / w
         # the upper triangle in C order is the lower one of the Fortran-ordered transpose
@@ -230,7 +237,9 @@ def _by_evidence(rows: _Rows) -> tuple[Array, float, Array]:
             raise np.linalg.LinAlgError
         A, log_det = lapack.dpotrs(factor, Y, lower=1)[0], 2.0 * float(np.log(np.diag(factor)).sum())
         invert_lower(factor)
-        return k, lapack.dlauum(factor, lower=1, overwrite_c=1)[0].T, A, log_det, noise
+        Ki = lapack.dlauum(factor, lower=1, overwrite_c=1)[0]
+        last = theta.copy(), A / np.diag(Ki)[:, None]
+        return k, Ki, A, log_det, noise
 
     def objective(theta: Array) -> tuple[float, Array]:
         try:
@@ -240,11 +249,9 @@ def _by_evidence(rows: _Rows) -> tuple[Array, float, Array]:
         value = 0.5 * (float((Y * A).sum()) + T * log_det)
         value += 0.5 * T * repeats * np.log(noise) + 0.5 * rows.scatter / noise
         # A A' - T Ki, of pairs and of rows
-        Qk = np.take(Ki, pairs.flat) * -T
-        for a in A.T:
-            Qk += np.take(a, pairs.first) * np.take(a, pairs.second)
+        Q = blas.dsyrk(1.0, A, beta=-T, c=Ki, lower=1, overwrite_c=1)
+        Qk, diagonal = np.take(Q.T, pairs.flat), np.diag(Q)
         Qk *= k
-        diagonal = np.square(A).sum(axis=1) - T * np.diag(Ki)
         slopes = np.empty(p + 2)
         slopes[:p] = np.exp(theta[:p]) * pairs.forms(Qk)
         slopes[p] = -Qk.sum() - 0.5 * np.exp(theta[p]) * diagonal.sum()
@@ -258,8 +265,9 @@ def _by_evidence(rows: _Rows) -> tuple[Array, float, Array]:
     bounds = [(first + RATES[0], first + RATES[1])] * p + [SIGNAL, NOISE]
     options = {"maxiter": MOST_STEPS, "ftol": CHANGE}
     found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    _, Ki, A, *_ = inverse(found.x)
-    errors = A / np.diag(Ki)[:, None]
+    if not np.array_equal(last[0], found.x):
+        inverse(found.x)
+    errors = last[1]
     rho = np.exp(0.5 * found.x[:p])
     kept = rho > SHORTEST * rho.max()
     return np.diag(rho)[kept], float(w @ np.square(errors).mean(axis=1) / w.sum()), np.array(history)

@@ -47,8 +47,9 @@ FACTORISE = 5
 #: Rows for each output with which a few share one factorisation, if each is within a multiple of the middle one; steps
 #: of Lanczos at most, how often these look at their residual, and the relative one at which they end.
 SHARED_ROWS, NEAR_MIDDLE, LANCZOS_STEPS, LANCZOS_EACH, LANCZOS_TOL = 500, 30.0, 80, 4, 1e-12
-#: Columns that LAPACK takes at a time; without room for them the reduction takes them one by one, twice as long.
-BLOCK = 64
+#: Columns that the reduction takes at a time; LAPACK's own 32 take a tenth longer at hundreds of rows, one by one twice
+#: as long.
+BLOCK = 16
 #: Most numbers of solutions at several regularisation parameters that are computed together.
 MOST_NUMBERS = 2**22
 #: Relative residual above which a solution is refined once.
@@ -167,7 +168,9 @@ def _at_weights(
     K = problem.gram.combine(effective)
     if len(alphas) <= FACTORISE:
         return lambda B: _by(B, K), _shared(K, problem.inverse_weights, middle), True
-    reduced = _tridiagonal(K * root * root[:, None])
+    S = K * root
+    S *= root[:, None]
+    reduced = _tridiagonal(S)
 
     def whitened(alphas: Array) -> tuple[Callable[[Array], Array], float]:
         solve, _ = reduced(alphas)
@@ -257,16 +260,17 @@ def _tridiagonal(S: Array) -> Solver:
     def rotate(B: Array, transposed: str) -> Array:
         out = np.array(B, order="F")
         if n > 1:
-            out[1:] = lapack.dormqr("L", transposed, reflectors, tau, out[1:], max(1, BLOCK * out.shape[1]))[
-                0
-            ]
+            out[1:] = lapack.dormqr("L", transposed, reflectors, tau, out[1:], max(1, out.shape[1]))[0]
         return out
 
     def solver(alphas: Array) -> tuple[Callable[[Array], Array], float]:
         def solve(B: Array) -> Array:
             if n == 1:
                 return B / (diagonal + alphas[:, None, None])
-            Z = rotate(B.reshape(-1, n).T, "T").reshape(n, *B.shape[:2])
+            # one right-hand side of all parameters is rotated once
+            own = B[:1] if (B[0] == B).all() else B
+            Z = rotate(own.reshape(-1, n).T, "T").reshape(n, *own.shape[:2])
+            Z = np.repeat(Z, len(B) // len(own), axis=1)
             for k, alpha in enumerate(alphas):
                 _, _, Z[:, k], info = lapack.dptsv(diagonal + alpha, beside, Z[:, k])
                 if info != 0:
