@@ -24,6 +24,16 @@ EVERY = pytest.mark.parametrize("name", ROWWISE)
 SMOOTH = [name for name in ROWWISE if LOSSES[name].smooth]
 
 
+def test_the_page_of_losses_and_the_command_line_name_them_all():
+    pytest.importorskip("cyclopts")
+    from kernelweave_app.cli.rows import margins
+
+    own = {name for name, kind in LOSSES.items() if kind.__module__.startswith("kernelweave.")}
+    assert {name for name in own if f'"{name}"' not in kw.losses.__doc__} == set()
+    words = margins.__doc__.partition("    loss\n")[2].partition("    cs\n")[0].replace(",", " ").split()
+    assert {name for name in own if LOSSES[name].rowwise} <= {*words}
+
+
 def problem(name, rng, n=40, C=3.0):
     """A kernel, a machine with weights of rows, and its solution."""
     X = rng.normal(size=(n, 3))
