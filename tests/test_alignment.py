@@ -553,7 +553,7 @@ def test_refusals(method, rng):
         ((gram, np.ones(30)), "`y` must"),
         ((gram, np.zeros(30)), "`y` must"),
         ((gram, ["a"] * 30), "`y` must"),
-        ((gram[:, :20], y), "`gram` must have shape"),
+        ((gram[:, :20], y), "Kernels must have shape"),
     ):
         with pytest.raises(kw.InputError, match=message):
             method(*arguments)

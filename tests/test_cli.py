@@ -22,6 +22,7 @@ pytest.importorskip("jinja2")
 
 import kernelweave as kw
 from kernelweave_app.cli import main
+from kernelweave_app.cli.app import make_app
 from kernelweave_papers import EXPERIMENTS
 
 #: Of the many runs here few are looked at: those with the mark `drawn`.
@@ -562,6 +563,22 @@ def test_help_names_every_experiment(capsys):
     main(["reproduce", "--help"])
     words = capsys.readouterr().out.replace(",", " ").replace(".", " ").split()
     assert [name for name in EXPERIMENTS if name not in words] == []
+
+
+def test_no_option_of_any_command_has_an_empty_help():
+    app = make_app("all")
+    commands = [name for name in app if not name.startswith("-")]
+    assert {"fit", "evaluate", "completion"} <= {*commands}
+    shown = {
+        (command, name): one.parameter.help
+        for command in commands
+        for one in app[command].assemble_argument_collection(parse_docstring=True)
+        for name in one.names
+        # records of several options, which have their own
+        if not one.children
+    }
+    assert len(shown) > 200
+    assert [place for place, about in shown.items() if not (about or "").strip()] == []
 
 
 @pytest.mark.full

@@ -127,11 +127,8 @@ def test_derivatives_of_criteria(name, loss, C, rng):
     measure = Logistic() if name == "logistic" else Squared()
     # coefficients are as near as the root of the gap; machines that do not end in a linear system need a finer one and
     # longer steps, whose differences are within 2e-5 of the largest
-    tol, step, near = (
-        (1e-16, 1e-3, 4e-5)
-        if loss in ("squared-hinge", "huber", "logistic", "poisson")
-        else (1e-13, 1e-5, 1e-6)
-    )
+    linear = LOSSES[loss].piecewise_linear or LOSSES[loss].squares
+    tol, step, near = (1e-13, 1e-5, 1e-6) if linear else (1e-16, 1e-3, 4e-5)
     criterion = {
         "out-of-fold": lambda: OutOfFold(machine, folds, rows, measure, tol),
         "logistic": lambda: OutOfFold(machine, folds, rows, measure, tol),

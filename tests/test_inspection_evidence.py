@@ -10,6 +10,7 @@ import re
 from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 
 import joblib
 import numpy as np
@@ -27,7 +28,7 @@ from sklearn.svm import SVC
 import kernelweave as kw
 from kernelweave import InputError, inspection
 from kernelweave._parameters import check_value
-from kernelweave.inspection import refitting
+from kernelweave.inspection import refitting, registry
 from kernelweave.inspection.arguments import OfRows, which_output
 from kernelweave.inspection.held import HeldOut, divisions_of
 from kernelweave.inspection.registry import Rows, at, collect, compute, gained
@@ -211,6 +212,27 @@ def test_copies_of_rows_in_a_group_say_nothing_new(rng):
     )
     for name, one in plain.items():
         assert [one.low, one.high] == pytest.approx([copied[name].low, copied[name].high])
+
+
+def test_the_finding_of_the_page_takes_groups_for_the_sample(rng, monkeypatch):
+    """Four copies of each row in a group say no more than the rows."""
+    monkeypatch.setattr(registry, "REGISTRY", dict(registry.REGISTRY))
+    page = Path(__file__).resolve().parents[1] / "docs" / "reference" / "own_findings.md"
+    blocks = re.findall(r"^```python\n(.*?)^```$", page.read_text("utf8"), re.S | re.M)
+    _, first, second = (block.split("\n\n\nprint(")[0] for block in blocks)
+    scope = {}
+    exec("import numpy as np\nimport kernelweave as kw\n" + first + "\n" + second, scope)
+    truth, guess = np.where(rng.random((2, 50)) < 0.6, "well", "ill")
+    copies = np.repeat(np.arange(50), 4)
+
+    def width(rows, groups=None):
+        held = HeldOut(truth[rows], guess[rows], ["ill", "well"], groups=groups)
+        found = scope["predicted"](inspection.Basis(held=held)).values["fraction predicted"]
+        assert found.value == pytest.approx((guess == "well").mean())
+        return found.high - found.low
+
+    assert width(copies, copies) == pytest.approx(width(np.arange(50)))
+    assert width(copies) < 0.6 * width(copies, copies)
 
 
 def test_one_group_has_no_interval(rng):

@@ -36,6 +36,10 @@ MACHINES = {
 }
 
 
+#: Losses that are sums over rows and have formulas in the judge.
+JUDGED = [name for name, kind in LOSSES.items() if kind.judged and kind.rowwise]
+
+
 def fits(p):
     """Solutions of a problem of `stress`, their problems, and what they were given."""
     w, problems = p.weights, kw.problems
@@ -84,7 +88,7 @@ def resealed(content):
 
 
 @needs_long_double
-@pytest.mark.parametrize("name", [name for name, kind in LOSSES.items() if kind.rowwise])
+@pytest.mark.parametrize("name", JUDGED)
 def test_losses_and_boxes_are_those_of_the_library(name):
     """From above at the worse end of an interval, also where a logistic loss is a line or nothing."""
     loss = as_loss(name, 0.25)
@@ -107,7 +111,7 @@ def test_losses_and_boxes_are_those_of_the_library(name):
 
 
 @needs_long_double
-@pytest.mark.parametrize("name", [name for name, kind in LOSSES.items() if kind.rowwise])
+@pytest.mark.parametrize("name", JUDGED)
 def test_the_objective_is_bounded_at_the_worse_end_of_every_decision_value(name):
     """With decision values known to some error, an intercept, costs of rows and half the quadratic form."""
     loss, costs = as_loss(name, 0.25), np.array([1.0, 0.5, 2.0])
@@ -150,6 +154,50 @@ def test_parameters_of_losses_out_of_range_are_refused(rng, tmp_path, loss, name
         assert f"needs a number `{name}`" in judge.judge(other, data)[0]
     less = {key: one for key, one in content["problem"].items() if key != name}
     assert f"needs a number `{name}`" in judge.judge(resealed(content | {"problem": less}), data)[0]
+
+
+def test_the_judge_knows_the_losses_whose_certificates_are_exported():
+    known = {
+        name for name, kind in LOSSES.items() if kind.judged and kind.__module__.startswith("kernelweave.")
+    }
+    assert known == {*judge.LOSSES}
+
+
+@needs_long_double
+@pytest.mark.parametrize("value", ["foo", "Foo", "", None, 3, ["hinge"], {}], ids=str)
+@pytest.mark.parametrize("name", ["format", "loss", "criterion", "set"])
+def test_what_a_judge_does_not_know_is_refused(rng, tmp_path, name, value):
+    """Also by an older judge than the file: an unknown loss would be judged as another one."""
+    X = rng.normal(size=(12, 2))
+    data = {"kernels": X[:, None, :] * X[None, :, :], "y": np.sign(X[:, 0])}
+    problem = kw.Problem(data["kernels"], data["y"], loss="hinge", C=1.0)
+    content = exported(tmp_path, kw.solve(problem), problem, data)
+    assert judge.judge(content, data)[0] == ""
+    part = {name: value} if name == "format" else {"problem": content["problem"] | {name: value}}
+    wrong, *bounds = judge.judge(resealed(content | part), data)
+    assert wrong.startswith(f"This judge knows no `{name}` {value!r}, only ")
+    assert bounds == [judge.HUGE, 0]
+
+
+@needs_long_double
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("CappedSimplex", [None, "0.6", 0.0, 1.5, float("nan")]),
+        ("LpBall", [None, 1.0]),
+        ("ElasticNet", [None, 1.0]),
+    ],
+)
+def test_parameters_of_sets_out_of_range_are_refused(rng, tmp_path, kind, values):
+    X = rng.normal(size=(12, 2))
+    data = {"kernels": X[:, None, :] * X[None, :, :], "y": np.sign(X[:, 0])}
+    own = getattr(kw.weight_sets, kind)(2.0 if kind == "LpBall" else 0.6)
+    problem = kw.Problem(data["kernels"], data["y"], loss="hinge", C=1.0, weights=own)
+    content = exported(tmp_path, kw.solve(problem), problem, data)
+    assert judge.judge(content, data)[0] == ""
+    for value in values:
+        other = resealed(content | {"problem": content["problem"] | {"set_value": value}})
+        assert "needs a number `set_value`" in judge.judge(other, data)[0]
 
 
 @needs_long_double

@@ -96,7 +96,7 @@ def test_losses_that_do_not_fit_are_refused(rng):
     X, y = rng.normal(size=(20, 2)), np.arange(20) % 2
     with pytest.raises(kw.InputError, match="quadratic program"):
         kw.MKLClassifier(learner=kw.learners.SimpleMKL(loss="logistic", solver="interior-point")).fit(X, y)
-    with pytest.raises(kw.InputError, match="has the squared hinge, got loss='logistic'"):
+    with pytest.raises(kw.InputError, match="has the squared hinge, got `loss` 'logistic'"):
         kw.MKLClassifier(learner=kw.learners.ARDGaussian(loss="logistic", kind="kl-c")).fit(X, y)
     with pytest.raises(kw.InputError, match="`loss` must be 'auto', 'hinge'"):
         kw.MKLClassifier(learner=kw.learners.SimpleMKL(loss="log")).fit(X, y)

@@ -239,6 +239,34 @@ def test_sums_and_streams_are_for_least_squares(rows):
         kw.solve(kw.Problem(kw.FeatureStack(Z, GROUPS), t), solver="interior-point")
 
 
+@pytest.mark.parametrize("loss", ["squared", "hinge"])
+def test_messages_name_no_other_argument(loss):
+    """Kernels are `kernels` here and `gram` elsewhere."""
+    gram, y = np.ones((6, 6, 2)) + np.eye(6)[:, :, None], np.array([-1.0, 1.0] * 3)
+    nan = gram.copy()
+    for place in ((2, 2, 1), (2, 3, 1)):
+        nan[place] = np.nan
+        with pytest.raises(InputError, match=r"^Kernels must be finite, and kernel 1 holds NaN"):
+            kw.Problem(nan, y, loss=loss)
+        nan = gram.copy()
+    with pytest.raises(InputError, match=r"^Kernels must have shape"):
+        kw.Problem(gram[:4], y, loss=loss)
+    with pytest.raises(InputError, match=r"got kernels of shape \(6, 6, 0\)"):
+        kw.Problem(gram[:, :, :0], y, loss=loss)
+
+
+def test_messages_name_the_solver():
+    gram, y = np.ones((6, 6, 2)) + np.eye(6)[:, :, None], np.array([-1.0, 1.0] * 3)
+    for loss, solver, said in (
+        ("hinge", "closed-form", "does not fit"),
+        ("logistic", "interior-point", "needs a loss whose dual"),
+    ):
+        with pytest.raises(InputError, match=f"^`solver`='{solver}' {said}"):
+            kw.solve(kw.Problem(gram, y, loss=loss), solver=solver)
+    with pytest.raises(InputError, match=r"^`solver` must be 'auto' for RowFeatures"):
+        kw.solve(kw.Problem(kw.RowFeatures(gram[:, :, 0], y=y), loss="hinge"), solver="newton")
+
+
 def test_exported_certificates_are_judged(rows, tmp_path):
     import subprocess
     import sys

@@ -99,6 +99,24 @@ def test_parameters_of_a_learner_that_was_named(X, labels):
         kw.MKLClassifier(BANK).set_params(learner="simpel", learner__C=1.0)
 
 
+def test_parameters_of_a_loss_are_set_through_its_learner():
+    """A loss is a value: the learner has another one, and the old one stays as it was."""
+    loss = kw.losses.Huber(0.5)
+    model = kw.MKLRegressor(learner=kw.learners.LpMKL(loss=loss))
+    assert model.set_params(learner__loss__delta=2.0).learner.loss == kw.losses.Huber(2.0)
+    assert loss.delta == 0.5
+    for name, said in (
+        ("loss__q", "`loss__q` is a parameter of `loss`, and Huber.* has delta. Set `loss` itself"),
+        ("solver__q", "`solver__q` is a parameter of `solver`, and 'auto' has none. Set `solver` itself"),
+        ("loss__delta", "`delta` must be a finite number > 0"),
+    ):
+        with pytest.raises(kw.InputError, match=said):
+            model.set_params(**{f"learner__{name}": -1.0})
+    with pytest.raises(kw.InputError, match="`loss__delta` is a parameter of `loss`, and 'huber' has none"):
+        kw.learners.LpMKL(loss="huber").set_params(loss__delta=1.0)
+    assert model.learner.loss == kw.losses.Huber(2.0)
+
+
 PLAIN = {
     "classifier": kw.MKLClassifier,
     "regressor": kw.MKLRegressor,

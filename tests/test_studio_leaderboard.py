@@ -5,6 +5,7 @@ Modules: `studio/mlflow_export`, `runs/lineage`.
 
 import time
 
+import numpy as np
 import pytest
 
 pytest.importorskip("fastapi")
@@ -12,6 +13,8 @@ pytest.importorskip("psutil")
 
 from kernelweave._errors import InputError
 from kernelweave.estimators.choosing import not_an_estimate
+from kernelweave.inspection.held import class_scores, number_scores
+from kernelweave.inspection.held_times import BRIER, CONCORDANCE, EQUAL, GAIN, WITHOUT, smallest_is_best
 from kernelweave_app.runs.lineage import Lineage, Source
 from kernelweave_app.studio.pages.naming import score_name
 from kernelweave_app.studio.pages.runs import Wanted, scores_of, select
@@ -173,9 +176,29 @@ def test_the_export_needs_a_folder_and_mlflow_and_writes_everything(studio, tmp_
 
 
 def test_the_smallest_value_is_best_of_errors_and_losses_alone():
-    from kernelweave_app.studio.pages.runs import small_is_good
+    """Of all scores that models have, by what the scores say themselves."""
+    y, names = np.array([0.0, 1.0, 1.0]), ["no", "yes"]
+    truth = np.array(names)[y.astype(int)]
+    scores = number_scores(y, y[::-1]) | class_scores(truth, truth[::-1], names, y, np.eye(2)[y.astype(int)])
+    losses = {name for name, one in scores.items() if one.kind == "loss"}
+    assert {"RMSE", "MAE", "log loss", "Brier score"} <= losses < {*scores}
+    for name in (
+        *scores,
+        CONCORDANCE,
+        EQUAL,
+        GAIN,
+        BRIER,
+        WITHOUT,
+        "subset accuracy",
+        "negative squared error",
+    ):
+        small = name in losses or name in (BRIER, WITHOUT)
+        assert [smallest_is_best(f"{name}{where}") for where in ("", ", held out", ", folds")] == [small] * 3
 
-    assert all(
-        map(small_is_good, ("RMSE", "MAE, held out", "log loss", "Brier score", "Brier score, held out"))
-    )
-    assert not any(map(small_is_good, ("R^2", "accuracy", "ROC AUC", "F1 (macro)", "balanced accuracy")))
+
+def test_runs_of_survival_are_sorted_and_filtered_by_their_error(studio):
+    name = f"{BRIER}, held out"
+    for number, error in enumerate([0.21, 0.12, 0.18]):
+        studio.store.write(put(studio, number), Metric(name=name, value=error))
+    kept = select(studio.runs(), Wanted(order="score", score=name, least=0.18, backwards=False), NAMES)
+    assert [run.metrics[0].value for run in kept] == [0.12, 0.18]

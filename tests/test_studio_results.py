@@ -22,11 +22,12 @@ from kernelweave.inspection.held import HeldOut
 from kernelweave_app.runs.fitting import fit_model, make_model
 from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.preparing import Prepared, prepare, split
+from kernelweave_app.runs.settings import learner_fields
 from kernelweave_app.runs.spec import Spec
 from kernelweave_app.runs.writing import score_held
 from kernelweave_app.studio import results
 from kernelweave_app.studio.comparing import paired_tests
-from kernelweave_app.studio.methods import scorers
+from kernelweave_app.studio.methods import losses_for, scorers
 from kernelweave_app.studio.results import describe_curve, describe_held, describe_model, describe_path, plain
 from kernelweave_app.studio.schema import Curve, Data, PathPoint
 
@@ -146,6 +147,23 @@ def test_every_score_on_offer_works(n_classes):
             drop = ["target"] if target == "hue" else []
             model, _ = described(table, target=target, scoring=name, kernels="linear", drop=drop)
             assert np.isfinite(model.best_score_), name
+
+
+def test_losses_on_offer_are_those_that_the_task_takes(rng):
+    """Of numbers and of classes every loss on offer is fitted; those of the other task are not offered."""
+    names = learner_fields("lp")["loss"].choices
+    numbers, classes = (losses_for(task, names) for task in ("regression", "classification"))
+    assert {*names} - {*numbers} == {"hinge", "squared-hinge", "logistic", "cox"}
+    assert {*names} - {*classes} == {"poisson", "cox"}
+    X = rng.normal(size=(40, 2))
+    counts = rng.poisson(np.exp(0.3 * X[:, 0])).astype(float)
+    for offered, kind, y in ((numbers, kw.MKLRegressor, counts), (classes, kw.MKLClassifier, X[:, 0] > 0)):
+        for name in offered:
+            learner = kw.learners.LpMKL(C=1.0, loss=name)
+            assert kind(kw.banks.linear_features(2), learner).fit(X, y).rel_gap_ < 1e-3, name
+    for name in {*names} - {*numbers} - {"cox"}:
+        with pytest.raises(kw.InputError, match=f"^`loss` of LpMKL is '{name}', which is for classification"):
+            kw.MKLRegressor(kw.banks.linear_features(2), kw.learners.LpMKL(loss=name)).fit(X, counts)
 
 
 def test_runs_of_one_name_can_be_told_apart():

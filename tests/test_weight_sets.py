@@ -317,6 +317,21 @@ class Floored(AlternatingSet):
         return weights / weights.sum()
 
 
+class Few(AlternatingSet):
+    """The simplex without shares: weights may vanish, and there is no Newton."""
+
+    sparse = True
+
+    def project(self, v):
+        return Simplex().project(v)
+
+    def best(self, q):
+        return Simplex().best(q)
+
+    def fixed_point(self, norms):
+        return norms / norms.sum()
+
+
 class Fractions(ShareSet):
     """The simplex by `best` and `project`; weights of shares are half of them, outside of it."""
 
@@ -420,6 +435,22 @@ def test_a_cap_of_the_average_is_no_rounding_error_too_small():
         cap.check(n)
         np.testing.assert_allclose(cap.start(n), 1 / n, rtol=1e-12)
         np.testing.assert_allclose(cap.best(np.arange(n, dtype=float)), 1 / n, rtol=1e-12)
+
+
+def test_the_closed_form_goes_on_where_weights_vanish_slowly_and_there_is_no_newton():
+    """The gap becomes ten times smaller in more than 50 rounds; the rounds are those of `max_iter`."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 6))
+    K = np.exp(-np.square(X[:, None] - X[None]))
+    y = np.sign(X[:, 0] + 0.5 * X[:, 1] + 0.3 * rng.normal(size=60))
+    problem = kw.Problem(K, y, loss="hinge", C=1.0, weights=Few())
+    found = kw.solve(problem)
+    assert found.status is kw.solvers.Status.CONVERGED
+    assert found.n_iter > 200
+    wanted = kw.solve(kw.Problem(K, y, loss="hinge", C=1.0))
+    assert found.primal == pytest.approx(wanted.primal, rel=2e-6)
+    short = kw.solve(problem, max_iter=150)
+    assert (short.status, short.n_iter) == (kw.solvers.Status.MAX_ITER, 150)
 
 
 def test_a_set_needs_a_projection_and_a_maximiser():

@@ -266,7 +266,7 @@ def check_targets(y: ArrayLike, n_samples: int) -> tuple[NDArray[np.float64], bo
     targets = check_value(Floats(ndim=(1, 2)), "y", y)
     if len(targets) != n_samples:
         raise InputError(
-            f"`y` must have one row per training sample (n_samples={n_samples}, the rows of `gram`), got "
+            f"`y` must have one row per training sample (n_samples={n_samples}, the rows of the kernels), got "
             f"{len(targets)} rows."
         )
     return targets.reshape(n_samples, -1), targets.ndim == 1
@@ -322,6 +322,12 @@ def check_scale(scale: ArrayLike | None, n_kernels: int) -> NDArray[np.float64]:
     return factors
 
 
+#: Of a kernel, by its number. The argument is called `gram` or `kernels`.
+NOT_FINITE = (
+    "Kernels must be finite, and kernel {} holds NaN or infinity. Check the features it was computed from."
+)
+
+
 def check_gram_stack(gram: ArrayLike) -> NDArray[np.float64]:
     """Return a training stack as float64 (n, n, n_kernels) after checking shape, finiteness and the diagonal.
 
@@ -337,12 +343,16 @@ def check_gram_stack(gram: ArrayLike) -> NDArray[np.float64]:
         elif stack.ndim in (2, 3):
             hint = " For training pass K(X_train, X_train); a cross-Gram belongs in predict."
         raise InputError(
-            f"`gram` must have shape (n_samples, n_samples, n_kernels), kernels last, got {stack.shape}.{hint}"
+            f"Kernels must have shape (n_samples, n_samples, n_kernels), kernels last, got {stack.shape}.{hint}"
         )
     if stack.shape[0] == 0 or stack.shape[2] == 0:
-        raise InputError(f"`gram` must hold at least one sample and one kernel, got shape {stack.shape}.")
+        raise InputError(
+            f"There must be at least one sample and one kernel, got kernels of shape {stack.shape}."
+        )
     diagonal = np.einsum("iim->mi", stack)
-    check_finite(diagonal, "gram")
+    odd = ~np.isfinite(diagonal).all(axis=1)
+    if odd.any():
+        raise InputError(NOT_FINITE.format(int(np.argmax(odd))))
     # most kernels pass; the others are looked at one by one
     largest, size = np.abs(diagonal).max(axis=1), np.abs(stack[0]).max(axis=0)
     with np.errstate(over="ignore"):

@@ -30,6 +30,19 @@ Row = list[Q]
 EXACT_ROWS = 100
 #: More than any objective.
 HUGE = Q(2) ** 4000
+#: Formats of files, criteria and losses that are judged.
+FORMATS, CRITERIA = ("kernelweave certificate 1",), ("machine", "alignment", "margins")
+LOSSES = (
+    *("hinge", "squared-hinge", "epsilon-insensitive", "squared", "huber", "quantile"),
+    *("poisson", "logistic", "cox"),
+)
+#: Sets of weights that are judged, and above which number and up to which one their parameter lies.
+SETS = {
+    "Simplex": None,
+    "CappedSimplex": (0.0, 1.0),
+    "LpBall": (1.0, math.inf),
+    "ElasticNet": (0.0, math.nextafter(1.0, 0.0)),
+}
 
 
 # ---- numbers ------------------------------------------------------------------------------------------
@@ -381,10 +394,6 @@ def power_norm(values: Row, p: Any) -> Q:
     return top * to_fraction(total) * (1 + (64 + 4 * len(values)) * EPS)
 
 
-#: Sets of weights that are judged.
-SETS = ("Simplex", "CappedSimplex", "LpBall", "ElasticNet")
-
-
 def support_above(p: Mapping[str, Any], q: Row) -> Q:
     """An upper bound of ``max <d, q>`` over the set of weights."""
     kind, value = p["set"], p["set_value"]
@@ -667,8 +676,30 @@ def lacking(content: Mapping[str, Any], data: Mapping[str, np.ndarray]) -> str:
     return ""
 
 
+def unknown(content: Mapping[str, Any]) -> str:
+    """What is not known here, or nothing: a format, or the name of a criterion, a loss or a set of weights."""
+    p = content["problem"]
+    for name, value, known in (
+        ("format", content["format"], FORMATS),
+        ("criterion", p["criterion"], CRITERIA),
+        # the alignment has no loss
+        ("loss", p["loss"], ("",) if p["criterion"] == "alignment" else LOSSES),
+        ("set", p["set"], tuple(SETS)),
+    ):
+        if value not in known:
+            names = ", ".join(map(repr, known))
+            return f"This judge knows no `{name}` {value!r}, only {names}. The judge of a newer version may."
+    return ""
+
+
 def wrong_parameter(p: Mapping[str, Any]) -> str:
-    """What is wrong with the parameter of a loss, or nothing."""
+    """What is wrong with the parameter of a set of weights or of a loss, or nothing."""
+    limits, value = SETS[p["set"]], p["set_value"]
+    if limits and not (isinstance(value, int | float) and limits[0] < value <= limits[1]):
+        span = f"above {limits[0]:g} and at most {limits[1]:g}"
+        return f"The set {p['set']} needs a number `set_value` {span}, not {value!r}."
+    if p["criterion"] == "margins" and not (isinstance(value, int | float) and 0 <= value <= 1):
+        return f"The margins need a number `set_value` from 0 to 1, not {value!r}."
     for loss, name, largest in (("huber", "delta", math.inf), ("quantile", "q", 1.0)):
         value = p.get(name)
         if p["loss"] == loss and not (isinstance(value, int | float) and 0 < value < largest):
@@ -684,7 +715,7 @@ def judge(content: Mapping[str, Any], data: Mapping[str, np.ndarray]) -> tuple[s
     """What is wrong with a certificate, or nothing; and the bounds of the objective and of its smallest value."""
     if content.get("seal") != seal(content):
         return "The certificate was changed after it was written.", HUGE, Q(0)
-    if wrong := lacking(content, data):
+    if wrong := lacking(content, data) or unknown(content) or wrong_parameter(content["problem"]):
         return wrong, HUGE, Q(0)
     for name, expected in content["hashes"].items():
         if name not in data or digest(data[name]) != expected:
@@ -696,8 +727,6 @@ def judge(content: Mapping[str, Any], data: Mapping[str, np.ndarray]) -> tuple[s
     if not all(map(math.isfinite, claims)):
         return "The claim is not finite: nothing is certified.", HUGE, Q(0)
     primal, gap, rounding = map(Q, claims)
-    if wrong := wrong_parameter(p):
-        return wrong, HUGE, Q(0)
     if p["loss"] == "poisson" and min(min(y) for y in Y) < 0:
         return "Counts must not be negative.", HUGE, Q(0)
     if p["loss"] == "cox" and not all(all(y) for y in Y):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave._checks import InputError, NotPSDError, check_gram_stack, check_psd, rounding_tol
+from kernelweave._checks import NOT_FINITE, InputError, NotPSDError, check_gram_stack, check_psd, rounding_tol
 from kernelweave._devices import Kind, as_floating, hosted, is_foreign, on_host
 from kernelweave._loops import core, numpy_core, packed_rows
 from kernelweave._threads import blas_threads_for, threads_for
@@ -102,10 +102,7 @@ def check_entries(
         Largest accepted asymmetry relative to the largest entry.
     """
     if bad.any():
-        raise InputError(
-            f"`gram` must be finite, kernel {first + int(np.argmax(bad > 0))} holds NaN or infinity. "
-            "Check the features it was computed from."
-        )
+        raise InputError(NOT_FINITE.format(first + int(np.argmax(bad > 0))))
     crooked = asym > symmetry_tol * np.maximum(size, np.finfo(float).tiny)
     if crooked.any():
         m = int(np.argmax(crooked))
@@ -166,7 +163,7 @@ def gram_on_device(stack: Any) -> DeviceGram:
         stack = stack[:, :, None]
     if stack.ndim != 3 or stack.shape[0] != stack.shape[1] or 0 in tuple(stack.shape):
         raise InputError(
-            f"`gram` must have shape (n_samples, n_samples, n_kernels), kernels last, got {tuple(stack.shape)}."
+            f"Kernels must have shape (n_samples, n_samples, n_kernels), kernels last, got {tuple(stack.shape)}."
         )
     gram = DeviceGram(stack)
     kind, xp = gram.kind, gram.xp
@@ -220,7 +217,7 @@ def as_gram(gram: Gram | FeatureStack | ArrayLike) -> Gram:
         return gram.gram()
     for other, why in NO_KERNELS.items():
         if isinstance(gram, other):
-            raise InputError(f"`gram` must be kernels or features here, got {why}")
+            raise InputError(f"Kernels or features are needed here, got {why}")
     if isinstance(gram, Gram):
         return gram
     if is_foreign(gram) and not on_host(gram):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -401,6 +401,14 @@ def class_scores(
         brier = np.square(probability - is_true).sum(axis=1) / (2 if len(classes) == 2 else 1)
         found |= {"log loss": _mean(-np.log(own), "loss"), "Brier score": _mean(brier, "loss")}
     return found
+
+
+@cache
+def losses_of_rows() -> frozenset[str]:
+    """Names of the scores above of which the smallest value is the best."""
+    y, names = np.array([0.0, 1.0]), ["no", "yes"]
+    every = number_scores(y, 1.0 - y) | class_scores(np.array(names), np.array(names), names, y, np.eye(2))
+    return frozenset(name for name, one in every.items() if one.kind == "loss")
 
 
 def _mean(values: Array, kind: Literal["loss", "fraction"]) -> RowScore:

@@ -16,7 +16,7 @@ from kernelweave._drawing import rounded, score_text
 from kernelweave._forms import ShortRepr, numbered
 from kernelweave._types import Array, DataFrame, Features, Labels
 from kernelweave.fitting.survival import brier, kaplan_meier, read_times, value_at
-from kernelweave.inspection.held import RowScore
+from kernelweave.inspection.held import RowScore, losses_of_rows
 from kernelweave.inspection.paired import PairedTest
 from kernelweave.inspection.registry import (
     LEVEL,
@@ -44,6 +44,17 @@ CONCORDANCE, BRIER = "concordance", "integrated Brier score"
 WITHOUT = f"{BRIER} of one curve for all"
 EQUAL, GAIN = "concordance of equal weights", "gain over equal weights"
 ABOUT = "the chance that of two rows the one with the larger risk has its event first"
+
+
+def smallest_is_best(score: str) -> bool:
+    """Whether the smallest value of a score of rows or of survival is the best, by its name up to a comma.
+
+    Examples
+    --------
+    >>> smallest_is_best("RMSE, held out"), smallest_is_best("integrated Brier score"), smallest_is_best("R^2")
+    (True, True, False)
+    """
+    return score.partition(",")[0] in {*losses_of_rows(), BRIER, WITHOUT}
 
 
 def is_survival(model: Any) -> bool:

@@ -60,6 +60,7 @@ def share_interval(
     """Wilson's interval of a fraction of rows, such as accuracy, or the recall of a class.
 
     Unlike intervals of the normal distribution and of the bootstrap it has a width where all rows are right.
+    Rows are taken for independent: with groups of rows see `score_intervals`.
 
     Parameters
     ----------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -126,14 +126,38 @@ class Learner(Declaration, BaseEstimator, ABC):
         Parameters
         ----------
         **params : dict
-            Parameters by name; a former name sets the present one, with a warning.
+            Parameters by name; a former name sets the present one, with a warning. Those of an object, such as a loss
+            or a set of weights, after two underscores, as in ``loss__delta=1.0``.
 
         Returns
         -------
         Learner
             Itself.
+
+        Raises
+        ------
+        InputError
+            A value that has no such parameter.
         """
         with_present_names(params, type(self).former, type(self).__name__)
+        known = self.get_params(deep=False) | params
+        for name in [name for name in params if "__" in name]:
+            outer, _, inner = name.partition("__")
+            part = known.get(outer)
+            if outer not in known or hasattr(part, "set_params"):
+                continue
+            own = (
+                [field.name for field in fields(part)]
+                if is_dataclass(part) and not isinstance(part, type)
+                else []
+            )
+            if inner not in own:
+                has = f"has {', '.join(own)}" if own else "has none"
+                raise InputError(
+                    f"`{name}` is a parameter of `{outer}`, and {part!r} {has}. Set `{outer}` itself."
+                )
+            # these objects are values, and do not change
+            known[outer] = params[outer] = replace(part, **{inner: params.pop(name)})
         return super().set_params(**params)
 
     def check(self) -> None:

@@ -268,8 +268,8 @@ class FamilyLearner(RadiusLearner, MarginLearner, abstract=True):
             )
         if self.loss not in ("auto", SquaredHinge.name, SquaredHinge()):
             raise InputError(
-                f"kind={self.kind!r} has the squared hinge, got loss={self.loss!r}. Use loss='auto', or kind='rkl' or "
-                "'margin'."
+                f"`kind` {self.kind!r} has the squared hinge, got `loss` {self.loss!r}. Use the loss "
+                "'auto', or the `kind` 'rkl' or 'margin'."
             )
         return SquaredHinge()
 

@@ -301,12 +301,12 @@ class CostLearner(Learner):
         loss = self.loss if isinstance(self.loss, Loss) else as_loss(self.loss, float(self.epsilon))
         if loss.classifies and not classification:
             raise InputError(
-                f"loss={self.loss!r} of {type(self).__name__} is for classification. For regression use loss='auto', "
-                "the epsilon-insensitive loss."
+                f"`loss` of {type(self).__name__} is {self.loss!r}, which is for classification. For regression use "
+                "'auto', the epsilon-insensitive loss."
             )
         if not loss.rowwise and not self.any_loss:
             raise InputError(
-                f"loss={self.loss!r} is no sum over rows, which {type(self).__name__} needs. Take one of "
+                f"`loss` is {self.loss!r}, no sum over rows, which {type(self).__name__} needs. Take one of "
                 f"{', '.join(repr(name) for name, kind in LEARNERS.items() if getattr(kind, 'any_loss', False))}."
             )
         return loss

@@ -1,4 +1,8 @@
-"""The losses, as values without data: hinge, squared hinge, tube, squares, Huber, quantiles, counts, logistic, Cox.
+"""The losses, as values without data.
+
+For labels -1 and 1: "hinge", "squared-hinge" and "logistic"; for numbers: "squared", "epsilon-insensitive", "huber" for
+targets with outliers, "quantile" (the median) and "poisson" for counts; for censored times: "cox". A name stands for
+the class with the defaults of its parameters, as "huber" for ``Huber()``.
 
 A loss of your own is a subclass of `Loss` with its three formulas, passed as an object wherever a loss is asked for,
 or by its name if it has one.

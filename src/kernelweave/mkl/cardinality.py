@@ -258,8 +258,7 @@ def solve_cardinality_mkl(
     ridge : float, default=0.0
         Factor of the squared weights, in units of the objective; larger values make the nonzero weights more equal.
     loss : str or Loss, default="hinge"
-        A loss of `kernelweave.losses`, or its name: "hinge", "squared-hinge" and "logistic" for labels,
-        "epsilon-insensitive", "squared", "huber", "quantile" and "poisson" for numbers.
+        A loss of `kernelweave.losses`, which lists all, or its name: "hinge" for labels, "squared" for numbers.
     epsilon : float, default=0.1
         Half width of the tube of the epsilon-insensitive loss.
     sample_weight : array of shape (n_samples,), optional

@@ -54,8 +54,7 @@ RowFeatures
         Labels -1 and 1, or targets. None for `RowFeatures` and `BlockStatistics`, which have them. Several outputs,
         which share their weights, are for `Squared` on the simplex without an intercept.
     loss : Loss or str, default="squared"
-        A loss of `kernelweave.losses`, or its name: "squared", "huber", "epsilon-insensitive", "quantile" and
-        "poisson" for numbers, "hinge", "squared-hinge" and "logistic" for labels.
+        A loss of `kernelweave.losses`, which lists all, or its name: "hinge" for labels, "squared" for numbers.
     weights : WeightSet or str, default="simplex"
         The set in which the weights of the kernels lie, from `kernelweave.weight_sets`. "simplex": they are at least 0
         and sum to 1.

@@ -75,8 +75,7 @@ def machine_problem(
     C : float
         Weight of the loss > 0.
     loss : str or Loss, default="hinge"
-        A loss of `kernelweave.losses`, or its name: "hinge", "squared-hinge" and "logistic" for labels,
-        "epsilon-insensitive", "squared", "huber", "quantile" and "poisson" for numbers.
+        A loss of `kernelweave.losses`, which lists all, or its name: "hinge" for labels, "squared" for numbers.
     epsilon : float, default=0.1
         Half width of the tube of the epsilon-insensitive loss.
     sample_weight : array of shape (n_samples,), optional
@@ -135,8 +134,7 @@ def margin_problem(
     weight_set : "simplex" or WeightSet, default="simplex"
         Where weights may lie.
     loss : str or Loss, default="hinge"
-        A loss of `kernelweave.losses`, or its name: "hinge", "squared-hinge" and "logistic" for labels,
-        "epsilon-insensitive", "squared", "huber", "quantile" and "poisson" for numbers.
+        A loss of `kernelweave.losses`, which lists all, or its name: "hinge" for labels, "squared" for numbers.
     epsilon : float, default=0.1
         Half width of the tube of the epsilon-insensitive loss.
     sample_weight : array of shape (n_samples,), optional
@@ -204,8 +202,7 @@ def cardinality_problem(
     ridge : float, default=0.0
         Factor of the squared weights.
     loss : str or Loss, default="hinge"
-        A loss of `kernelweave.losses`, or its name: "hinge", "squared-hinge" and "logistic" for labels,
-        "epsilon-insensitive", "squared", "huber", "quantile" and "poisson" for numbers.
+        A loss of `kernelweave.losses`, which lists all, or its name: "hinge" for labels, "squared" for numbers.
     epsilon : float, default=0.1
         Half width of the tube of the epsilon-insensitive loss.
     sample_weight : array of shape (n_samples,), optional
@@ -317,8 +314,7 @@ def rkl_problem(
     C : float
         Weight of the loss > 0, on a kernel whose ball has radius 1.
     loss : str or Loss, default="hinge"
-        A loss of `kernelweave.losses`, or its name: "hinge", "squared-hinge" and "logistic" for labels,
-        "epsilon-insensitive", "squared", "huber", "quantile" and "poisson" for numbers.
+        A loss of `kernelweave.losses`, which lists all, or its name: "hinge" for labels, "squared" for numbers.
     epsilon : float, default=0.1
         Half width of the tube of the epsilon-insensitive loss.
     sample_weight : array of shape (n_samples,), optional

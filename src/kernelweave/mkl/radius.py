@@ -124,8 +124,7 @@ def solve_radius(
         Weights on the simplex, on the unit sphere, or only nonnegative ("rkl" only, whose value does not depend on
         the scale). Parameters of a family are always only nonnegative.
     loss : str or Loss, default="hinge"
-        A loss of `kernelweave.losses`, or its name: "hinge", "squared-hinge" and "logistic" for labels,
-        "epsilon-insensitive", "squared", "huber", "quantile" and "poisson" for numbers.
+        A loss of `kernelweave.losses`, which lists all, or its name: "hinge" for labels, "squared" for numbers.
         For "rkl" and "margin"; the others use the squared hinge.
     epsilon : float, default=0.1
         Half width of the tube of the epsilon-insensitive loss, in units of y.

@@ -450,11 +450,11 @@ def steps_of(method: str, problem: KernelProblem) -> list[MarginStep]:
             "`AlternatingSet` (the closed form), which need a formula more than `WeightSet`."
         )
     if method not in ("auto", *possible):
-        raise InputError(f"`method`={method!r} does not fit {weight_set!r}. Possible: {', '.join(possible)}.")
+        raise InputError(f"`solver`={method!r} does not fit {weight_set!r}. Possible: {', '.join(possible)}.")
     machine = problem.machine
     if method in ("interior-point", "dual-newton") and not (machine.loss.quadratic and machine.fit_intercept):
         raise InputError(
-            f"`method`={method!r} needs a loss whose dual is a quadratic program, and an intercept, got "
+            f"`solver`={method!r} needs a loss whose dual is a quadratic program, and an intercept, got "
             f"loss={machine.loss.name!r}, fit_intercept={machine.fit_intercept}. Use 'auto'."
         )
     if method == "dual-newton":

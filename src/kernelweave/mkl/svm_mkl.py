@@ -77,10 +77,9 @@ def solve_svm_mkl(
         ``Simplex()`` (SimpleMKL, SILP), ``CappedSimplex(cap)`` (soft-margin MKL), ``LpBall(p)``,
         ``ElasticNet(mix)``.
     loss : str or Loss, default="hinge"
-        A loss of `kernelweave.losses`, or its name: "hinge", "squared-hinge" and "logistic" for labels,
-        "epsilon-insensitive", "squared", "huber", "quantile" and "poisson" for numbers. One of your
-        own is an object of a subclass of `Loss`. With the logistic loss
-        ``1 / (1 + exp(-f))`` is the probability of label 1.
+        A loss of `kernelweave.losses`, which lists all, or its name: "hinge" for labels, "squared" for numbers.
+        One of your own is an object of a subclass of `Loss`. With the logistic loss ``1 / (1 + exp(-f))`` is the
+        probability of label 1.
     epsilon : float, default=0.1
         Half width of the tube of the epsilon-insensitive loss, in units of y.
     sample_weight : array of shape (n_samples,), optional

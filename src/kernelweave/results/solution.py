@@ -18,7 +18,7 @@ from kernelweave._devices import Kind, hosted
 from kernelweave._docstrings import inherits_attributes
 from kernelweave._forms import ShortRepr
 from kernelweave._types import Array
-from kernelweave.judge import SETS, digest, seal
+from kernelweave.judge import FORMATS, SETS, digest, seal
 from kernelweave.results.certificate import Certificate, Status, relative_gap
 
 
@@ -250,7 +250,7 @@ class Solution(ShortRepr):
             )
         radius = float(getattr(host, "radius2", math.nan))
         content = {
-            "format": "kernelweave certificate 1",
+            "format": FORMATS[-1],
             "problem": {
                 "loss": stated.loss,
                 "epsilon": 0.0,

@@ -152,8 +152,12 @@ def evaluate(
     target
         Column with the truth; default that of the run. For a model of several targets their names with commas between
         them, in any order, or as many other columns in the order of the model.
-    time, event, strata
-        Of survival the columns of the time, of the event and of strata, in place of a target; default those of the run.
+    time
+        Column of the times, of a survival model; default that of the run.
+    event
+        Column of the events, of a survival model, such as died or status=2; default that of the run.
+    strata
+        Column of the strata, of a survival model with some; default that of the run.
     out
         CSV file for the predictions beside the truth.
     """

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from kernelweave._declarations import declared
 from kernelweave._docstrings import read_docstring
 from kernelweave._errors import InputError
 from kernelweave.learners import LEARNERS, Learner
+from kernelweave.machines.loss import LOSSES, Loss
 from kernelweave_app.runs.fitting import chosen, make_learner
 from kernelweave_app.runs.settings import learner_fields
 from kernelweave_app.runs.spec import SURVIVAL, Spec
@@ -35,6 +37,16 @@ OF_TWO_CLASSES = ("roc_auc",)
 def scorers(task: str, n_classes: int) -> list[str]:
     """Scorers for a target."""
     return [name for name in SCORERS[task] if n_classes <= 2 or name not in OF_TWO_CLASSES]
+
+
+def losses_for(task: str, names: Sequence[str]) -> list[str]:
+    """Those of the names of losses that a task takes; other names, such as "auto", are kept."""
+
+    def fits(kind: type[Loss]) -> bool:
+        # a link is between numbers, and a loss that is no sum over rows is of survival
+        return kind.rowwise and not (kind.classifies if task == "regression" else kind.linked)
+
+    return [name for name in names if name not in LOSSES or fits(LOSSES[name])]
 
 
 def has_probabilities(spec: Spec) -> bool:

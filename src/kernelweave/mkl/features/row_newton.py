@@ -258,6 +258,6 @@ def check_for_chunks(method: str, weight_set: WeightSet) -> None:
         )
     if method != "auto":
         raise InputError(
-            f"`method` must be 'auto' for RowFeatures, got {method!r}. Others need all rows in memory: pass a "
+            f"`solver` must be 'auto' for RowFeatures, got {method!r}. Others need all rows in memory: pass a "
             "FeatureStack."
         )

@@ -151,7 +151,7 @@ class Summary:
 def summarised(statistics: BlockStatistics, *, centered: bool) -> tuple[RowsInstead, Array, Summary]:
     """Rows of features and of targets that stand for those of statistics, about their means or about zero."""
     if not statistics.n_rows or statistics.groups is None:
-        raise InputError("`gram` must be statistics of at least one row, got none. Add rows first.")
+        raise InputError("Statistics must be of at least one row, got none. Add rows first.")
     p, T = statistics.n_features, statistics.n_outputs
     needed, there = 8.0 * (p + T) ** 2, machine_memory()
     if there is not None and needed > there:

@@ -8,10 +8,10 @@ import numpy as np
 
 from kernelweave.mkl.kernel_problem import LOOSEST, MarginStep, Point, Session, inner_tol
 from kernelweave.mkl.loop import Limits, Look, Loop, Moves
-from kernelweave.mkl.weight_sets import AlternatingSet
+from kernelweave.mkl.weight_sets import AlternatingSet, ShareSet
 from kernelweave.results import Status, relative_gap
 
-#: Rounds of the alternation within which the gap must become ten times smaller over a set where weights vanish; else
+#: Rounds of the alternation within which the gap must become ten times smaller over a set of shares; else
 #: Newton continues, as weights may decrease by a factor close to 1 in each round.
 SLOW_ROUNDS = 50
 #: Share of equal weights in a warm start: without them it may take more machines than a cold start.
@@ -21,14 +21,14 @@ EQUAL_SHARE = 0.3
 class ClosedForm(MarginStep):
     """The alternation, which converges linearly.
 
-    If weights may vanish, it is slow for kernels that are nearly active; then Newton continues.
+    If weights may vanish, it is slow for kernels that are nearly active; over a set of shares Newton continues then.
     """
 
     fits = AlternatingSet
 
     def limits(self, session: Session) -> Limits:
-        """With a limit for slow progress if weights may vanish."""
-        return Limits(slow=SLOW_ROUNDS if session.problem.weight_set.sparse else math.inf)
+        """With a limit for slow progress over a set of shares, where Newton continues."""
+        return Limits(slow=SLOW_ROUNDS if isinstance(session.problem.weight_set, ShareSet) else math.inf)
 
     def moves(self, session: Session, loop: Loop[Point]) -> Moves[Point]:
         """One machine in each round."""

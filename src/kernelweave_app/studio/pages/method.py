@@ -23,7 +23,7 @@ from kernelweave_app.runs.settings import SpecField, kept, learner_settings
 from kernelweave_app.runs.spec import DEFAULT, SURVIVAL, Spec, label_of
 from kernelweave_app.runs.writing import in_words
 from kernelweave_app.studio.looking import or_problem
-from kernelweave_app.studio.methods import explanation, has_probabilities, methods, scorers
+from kernelweave_app.studio.methods import explanation, has_probabilities, losses_for, methods, scorers
 from kernelweave_app.studio.pages.desk import Desk
 from kernelweave_app.studio.pages.form import Form, a_list, a_number, show_consequences
 from kernelweave_app.studio.pages.frame import page
@@ -507,6 +507,10 @@ class MethodPage:
         given = self.desk.spec.learner_params.get(setting.name, setting.default)
         if setting.kind == "choice" and written(given) not in setting.choices:
             given = setting.default
+        if setting.name == "loss":
+            # what was chosen for another task is shown
+            offered = losses_for(self.target[0], setting.choices)
+            setting = replace(setting, choices=tuple(dict.fromkeys((*offered, written(given)))))
 
         def keep(value: Any) -> None:
             before = has_probabilities(self.desk.spec)

@@ -17,6 +17,7 @@ from nicegui.events import ValueChangeEventArguments
 from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
+from kernelweave.inspection.held_times import smallest_is_best
 from kernelweave_app.runs.estimating import span
 from kernelweave_app.runs.lineage import Lineage
 from kernelweave_app.studio.looking import shorten
@@ -64,8 +65,6 @@ from kernelweave_app.studio.schema import (
 from kernelweave_app.studio.service import Studio
 from kernelweave_app.studio.store import FINAL, free_name
 
-#: Scores of which the smallest is best, by the first word of their names.
-SMALLEST_BEST = ("RMSE", "MAE", "log loss", "Brier")
 #: Columns by which runs can be sorted, and whether the largest comes first at the beginning.
 ORDERS = {"name": False, "score": True, "method": False, "table": False, "seconds": False, "created": True}
 
@@ -115,11 +114,6 @@ def scores_of(runs: Iterable[Run]) -> list[str]:
 def value_of(run: Run, score: str) -> float | None:
     """A score of a run, None if it has no such score."""
     return next((metric.value for metric in run.metrics if metric.name == score), None)
-
-
-def small_is_good(score: str) -> bool:
-    """Whether the smallest value of a score is the best one."""
-    return score.startswith(SMALLEST_BEST)
 
 
 def table_of(run: Run, names: Mapping[str, str]) -> str:
@@ -178,7 +172,9 @@ def _fits(run: Run, wanted: Wanted, names: Mapping[str, str]) -> bool:
         return False
     if wanted.least is not None:
         value = value_of(run, wanted.score)
-        if value is None or (value > wanted.least if small_is_good(wanted.score) else value < wanted.least):
+        if value is None or (
+            value > wanted.least if smallest_is_best(wanted.score) else value < wanted.least
+        ):
             return False
     words = " ".join(
         [run.name, *run.marks.tags, run.marks.note, run.method, table, run.request.spec.predicted]
@@ -843,7 +839,7 @@ class Board:
 
     def turn(self, name: str) -> None:
         """Sort by a column, or the other way round."""
-        backwards = ORDERS[name] and not (name == "score" and small_is_good(self.wanted.score))
+        backwards = ORDERS[name] and not (name == "score" and smallest_is_best(self.wanted.score))
         if self.wanted.order == name:
             backwards = not self.wanted.backwards
         self.want(order=name, backwards=backwards)
