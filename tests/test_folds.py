@@ -9,49 +9,8 @@ import pytest
 from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold
 
 import kernelweave as kw
-from kernelweave.fitting.folds import FoldScores, _race, pooled_scores, walk_folds
+from kernelweave.fitting.folds import pooled_scores, walk_folds
 from kernelweave.learners.folds import deal
-
-#: Errors of candidates on five folds: the best one on all; worse on two by more, or less, than a fifth of its error on
-#: the others, and on three.
-ERRORS = np.array(
-    [
-        [1.0, 1.0, 1.0, 1.0, 1.0],
-        [1.4, 1.3, 0.1, 0.1, 0.1],
-        [1.2, 1.3, 0.9, 0.9, 0.7],
-        [1.2, 1.3, 1.0, 0.1, 0.1],
-        [0.9, 1.2, 1.1, 0.9, 0.8],
-    ]
-)
-
-
-@pytest.mark.parametrize("sign", [-1, 1])
-def test_candidates_are_left_out_that_the_other_folds_hardly_bring_back(sign):
-    asked = []
-
-    def look(positions, starts, tol, which=range(5)):
-        asked.extend((int(k), fold) for k in positions for fold in which)
-        table = sign * ERRORS[np.ix_(positions, list(which))].T[:, :, None]
-        weights = [(np.full((len(positions), 1), float(fold)),) for fold in which]
-        return FoldScores(
-            positions, np.repeat(table, 2, axis=2), weights, False, relax=np.ones((len(positions), 2))
-        )
-
-    found = _race(look, 5, None, np.arange(4), None)
-    if sign > 0:
-        # larger is better, and a score has no bound that the others keep: all candidates, on all folds
-        assert len(set(asked)) == len(asked) == 20
-        np.testing.assert_array_equal(found.scores[:, :, 0], ERRORS[:4].T)
-        return
-    np.testing.assert_array_equal(found.positions, [0, 2])
-    np.testing.assert_array_equal(found.scores[:, :, 1], -ERRORS[[0, 2]].T)
-    assert found.left == pytest.approx({1: -1.35, 3: -3.5 / 3})
-    assert len(set(asked)) == len(asked) == 2 * 5 + 2 + 3
-    # further ones begin with the weights of the best one, and join the others
-    found = _race(look, 5, found, np.array([4]), found.starts(0))
-    np.testing.assert_array_equal(found.positions, [0, 2, 4])
-    np.testing.assert_array_equal(found.scores[:, 2, 0], -ERRORS[4])
-    assert [float(w[0][0, 0]) for w in found.weights] == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("stratify", [True, False])

@@ -596,19 +596,14 @@ def made_up(monkeypatch, curves):
 
     asked = []
 
-    def scores(task, learner, folds, alphas, score, *, tol, starts, parts=None, which=None):
+    def scores(task, learner, folds, alphas, score, *, tol, starts, parts=None):
         places = np.round(-np.log2(alphas)).astype(int)
-        if starts is not None:
-            assert len(starts) == len(folds)
-        # a race asks some of the folds first
-        if which is None or which[0] == 0:
-            asked.append((len(folds), places.tolist(), tol))
-        folds = folds if which is None else [folds[k] for k in which]
+        asked.append((len(folds), places.tolist(), tol))
         rows = np.array([curves[fold][places] for fold in folds])
         weights = [(places[:, None].astype(float),) for _ in folds]
-        grid = learner.relax_grid(alphas)
-        rows = rows if grid is None else np.repeat(rows[:, :, None], grid.shape[1], axis=2)
-        return FoldScores(np.arange(len(places)), rows, weights, False, relax=grid)
+        if starts is not None:
+            assert len(starts) == len(folds)
+        return FoldScores(np.arange(len(places)), rows, weights, False, relax=learner.relax_grid(alphas))
 
     monkeypatch.setattr(search, "score_folds", scores)
     return asked
@@ -659,7 +654,7 @@ def test_with_a_ridge_of_its_own_all_folds_lead_to_the_best_mean(monkeypatch, to
     assert found.positions[np.argmax(found.mean)] == top
     assert {n for n, _, _ in asked} == {5}
     every = [p for _, places, _ in asked for p in places]
-    assert len(set(every)) == len(every) == len(found.positions) + len(found.left)
+    assert len(set(every)) == len(every) == len(found.positions)
     # every second until the score has turned, then two neighbours of each that is nearly the best
     assert len(every) <= max(6, top // 2 + 5) + 4
     # other kernels begin at the best one
@@ -668,13 +663,14 @@ def test_with_a_ridge_of_its_own_all_folds_lead_to_the_best_mean(monkeypatch, to
     again = search_folds(task, RELAXED, folds, ALL, None, begun=begun)
     assert asked[0][1] == [top]
     # what was looked at is not asked again
-    assert sum(len(places) for _, places, _ in asked) == len(again.positions) + len(again.left) <= 5
+    assert sum(len(places) for _, places, _ in asked) == len(again.positions)
+    assert len(again.positions) <= 5
 
 
 def test_candidates_that_are_nearly_the_best_are_looked_beside_too(monkeypatch):
     """The best one lies between two that were looked at, of which one is a little worse than another maximum."""
-    mean = -100.0 - np.square(np.arange(30.0) - 8.0)
-    mean[4], mean[5] = -100.1, -50.0
+    mean = -np.square(np.arange(30.0) - 8.0)
+    mean[4], mean[5] = -0.1, 50.0
     task, folds = rows_of(40)
     made_up(monkeypatch, [mean] * 5)
     monkeypatch.setattr("kernelweave.fitting.folds.score_folds", by_position(folds))
@@ -715,13 +711,11 @@ def test_of_many_rows_some_are_searched_and_then_all_of_enough_folds(monkeypatch
     task.source = SimpleNamespace(learn_as=lambda rows, part: learnt.append((len(rows), len(part))))
     looks, learnt, ridge = [], [], ALL[top] / 4 * 1e-2
 
-    def scores(task, learner, some, alphas, score, *, tol, starts, parts=None, which=None):
+    def scores(task, learner, some, alphas, score, *, tol, starts, parts=None):
         share = 0.25 if len(some[0][0]) == 32 else 1.0
         places = np.round(-np.log2(alphas / share)).astype(int)
         grid = learner.relax_grid(alphas)
-        if which is None or which[0] == 0:
-            looks.append((share, len(some), tol, grid))
-        some = some if which is None else [some[k] for k in which]
+        looks.append((share, len(some), tol, grid))
         best = top if share == 0.25 else top + further
         rows = -np.square(places - best)[:, None] - np.square(np.log(grid / ridge)) / 100
         weights = [(np.ones((len(places), 1)),) for _ in some]

@@ -10,10 +10,9 @@ long as the best of them is the last on a side.
 
 With a ridge of its own the function of a stiff candidate is not stiff, and the score of one fold may have several
 maxima of about the same height. Every second candidate is then looked at on all folds, roughly, and at last the
-neighbours of the best ones; two and three folds leave out those that the others could not bring back. If there are many
-rows, the search takes some of them from each fold; all rows of as many folds as test enough of them are then asked
-about the best candidate and a few ridges near its own, and about smaller alphas as long as the score rises: more rows
-allow for less regularisation.
+neighbours of the best ones. If there are many rows, the search takes some of them from each fold; all rows of as
+many folds as test enough of them are then asked about the best candidate and a few ridges near its own, and about
+smaller alphas as long as the score rises: more rows allow for less regularisation.
 
 Other kernels on the same folds, such as those in a learnt metric, begin at the best candidate of the first ones.
 
@@ -30,7 +29,6 @@ import warnings
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise
 from typing import Any, cast
 
 import joblib
@@ -90,9 +88,6 @@ ROUGHLY, EQUAL = 2e-3, 1e-4
 #: Share of the spread of the scores within which candidates are so good that those beside them may be the best, by how
 #: many places those are away.
 CLOSE = {STRIDE: 0.01, 1: 0.002}
-#: Numbers of folds after which candidates with ridges are left out that are so far behind that they would have to be
-#: better than the best one by this share of its error on all other folds.
-RACED, CHANCE = (2, 3), 0.2
 #: Share of the error by which the next smaller alpha must be better on all rows than one that some of them chose.
 GAIN = 0.01
 #: Relative difference of scores that are equal up to rounding, so that no processor decides.
@@ -319,8 +314,6 @@ class FoldScores:
         Further regularisation parameters.
     parts : dict of int to Part
         Folds of the search that these scores begin, see `walk_folds`.
-    left : dict of int to float
-        Positions of candidates that the first folds left without a chance, and their mean scores on these.
     """
 
     positions: Rows
@@ -331,7 +324,6 @@ class FoldScores:
     stopped: bool = False
     relax: Array | None = None
     parts: dict[int, Part] = field(default_factory=dict, repr=False)
-    left: dict[int, float] = field(default_factory=dict)
 
     @property
     def mean(self) -> Array:
@@ -374,28 +366,6 @@ class FoldScores:
             [joined(*pair) for pair in zip(self.values[:n_folds], other.values[:n_folds], strict=False)],
             self.stopped or other.stopped,
             None if self.relax is None or other.relax is None else joined(self.relax, other.relax),
-            left=self.left | other.left,
-        )
-
-    def only(self, kept: NDArray[np.bool_]) -> FoldScores:
-        """Some of the candidates."""
-        return replace(
-            self,
-            positions=self.positions[kept],
-            scores=self.scores[:, kept],
-            weights=[tuple(own[kept] for own in problems) for problems in self.weights],
-            values=[own[kept] for own in self.values],
-            relax=None if self.relax is None else self.relax[kept],
-        )
-
-    def then(self, other: FoldScores) -> FoldScores:
-        """The same candidates on further folds, too."""
-        return replace(
-            other,
-            scores=np.concatenate([self.scores, other.scores]),
-            weights=self.weights + other.weights,
-            values=self.values + other.values if self.values and other.values else [],
-            left=self.left | other.left,
         )
 
 
@@ -441,14 +411,12 @@ def score_folds(
     score: Score,
     *,
     keep: bool = False,
-    which: Sequence[int] | None = None,
     **options: Any,
 ) -> FoldScores:
     """Score every regularisation parameter on every fold; the options are those of `walk_folds`."""
     grid = learner.relax_grid(alphas)
-    paths = walk_folds(task, learner, folds, alphas, which=which, **options)
-    walked = folds if which is None else [folds[k] for k in which]
-    found = _scored(walked, paths, score, alphas.shape if grid is None else grid.shape, keep)
+    paths = walk_folds(task, learner, folds, alphas, **options)
+    found = _scored(folds, paths, score, alphas.shape if grid is None else grid.shape, keep)
     return replace(found, relax=grid)
 
 
@@ -538,7 +506,6 @@ def walk_folds(
     report: Report = silent,
     starts: Sequence[Starts] | None = None,
     parts: dict[int, Part] | None = None,
-    which: Sequence[int] | None = None,
 ) -> Generator[FoldPath, None, None]:
     """Yield the path of every fold; interrupted where the last report asked to stop.
 
@@ -558,14 +525,10 @@ def walk_folds(
         For each fold the weights with which the path of each problem begins.
     parts : dict of int to Part, optional
         Of folds that are walked again, in this process; those that are missing are added while they are small.
-    which : sequence of int, optional
-        The folds that are walked; all by default.
     """
     begin = [None] * len(folds) if starts is None else starts
-    which = range(len(folds)) if which is None else which
     if n_jobs in (None, 1):
-        for k in which:
-            train, test = folds[k]
+        for k, (train, test) in enumerate(folds):
             stopped = False
 
             def tell(text: str) -> bool:
@@ -583,24 +546,25 @@ def walk_folds(
             yield replace(path, interrupted=path.interrupted or stopped)
         return
     # with more processes than folds, each takes some of the problems
-    n_parts = min(len(task.targets), -(-joblib.effective_n_jobs(n_jobs) // len(which)))
+    n_parts = min(len(task.targets), -(-joblib.effective_n_jobs(n_jobs) // len(folds)))
     shares = np.array_split(np.arange(len(task.targets)), n_parts)
     jobs = joblib.Parallel(n_jobs=n_jobs, return_as="generator")(
         joblib.delayed(walk_fold)(
             task,
             learner,
-            *folds[k],
+            train,
+            test,
             alphas,
             tol,
             silent,
-            starts=None if (own := begin[k]) is None else [own[p] for p in some],
+            starts=None if own is None else [own[p] for p in some],
             some=some,
         )
-        for k in which
+        for (train, test), own in zip(folds, begin, strict=True)
         for some in shares
     )
     try:
-        for k in which:
+        for k in range(len(folds)):
             path = _beside([next(jobs) for _ in shares])
             # other processes cannot report; their steps are counted when the fold is finished
             steps = [f"fold {k + 1}: {named(learner, alpha)}" for _ in task.targets for alpha in alphas]
@@ -686,23 +650,22 @@ def begin_search(
     some, share = _thinned(task.content, folds) if relaxed else (folds[:1], 1.0)
     slack = 0.0 if relaxed else ROUGHLY
     look = partial(_look, task, learner, share * alphas, score, parts, options, some)
-    race = partial(_race, look, len(some) if relaxed else 0)
     if near is None:
-        coarse, done = np.arange(0, len(alphas), STRIDE), 2 * PATIENCE
-        found = race(None, coarse[:done], None)
-        while (wanted := found.positions[first_good(found.mean, slack)] // STRIDE + 1 + PATIENCE) > done:
-            if done >= len(coarse) or found.interrupted:
+        coarse = np.arange(0, len(alphas), STRIDE)
+        found = look(coarse[: 2 * PATIENCE], None, ROUGH_TOL)
+        while (wanted := first_good(found.mean, slack) + 1 + PATIENCE) > (done := len(found.positions)):
+            if done == len(coarse):
                 break
             if found.stopped:
                 return replace(found, interrupted=True)
             try:
-                found, done = race(found, coarse[done:wanted], found.starts(-1)), wanted
+                found = found.beside(look(coarse[done:wanted], found.starts(-1), ROUGH_TOL))
             except KeyboardInterrupt:
                 return replace(found, interrupted=True)
     else:
         found = look(near.positions[[first_good(near.mean)]], None, ROUGH_TOL)
     if relaxed and not found.interrupted:
-        found = _climb(race, found, STRIDE, len(alphas))
+        found = _climb(look, found, STRIDE, len(alphas))
     return replace(found, parts=parts)
 
 
@@ -751,7 +714,7 @@ def search_folds(
     if relaxed:
         folds, share = _thinned(task.content, folds)
         look = partial(_look, task, learner, share * alphas, score, parts, options, folds)
-        found = _climb(partial(_race, look, len(folds)), found, 1, n_alphas)
+        found = _climb(look, found, 1, n_alphas)
         stopped = found.interrupted or (found.stopped and share < 1.0)
         # they take memory
         return replace(found, interrupted=stopped, parts={})
@@ -796,75 +759,29 @@ def _look(
     positions: Rows,
     starts: Sequence[Starts] | None,
     tol: float,
-    which: Sequence[int] | None = None,
 ) -> FoldScores:
     """Scores of some of the candidates."""
-    how = {"tol": tol, "starts": starts, "parts": parts, "which": which, **options}
-    return replace(score_folds(task, learner, folds, alphas[positions], score, **how), positions=positions)
+    own = alphas[positions]
+    found = score_folds(task, learner, folds, own, score, tol=tol, starts=starts, parts=parts, **options)
+    return replace(found, positions=positions)
 
 
-def _race(
-    look: Callable[..., FoldScores],
-    n_folds: int,
-    found: FoldScores | None,
-    positions: Rows,
-    starts: Sequence[Starts] | None,
-) -> FoldScores:
-    """What was found, and further candidates, of which the first folds leave out those without a chance to be the best.
-
-    An error cannot be negative, and hardly is below 1 - `CHANCE` times that of the best one on all other folds.
-    """
-    if n_folds <= RACED[-1] or (found is None and len(positions) == 1):
-        own = look(positions, starts, ROUGH_TOL)
-        return own if found is None else found.beside(own)
-    own = look(positions, starts, ROUGH_TOL, range(RACED[0]))
-    if own.stopped:
-        own = replace(own, interrupted=True)
-        return own if found is None else found.beside(own)
-    if found is None:
-        leads = positions == positions[first_good(own.mean)]
-        found, own = own.only(leads), own.only(~leads)
-        try:
-            rest = look(found.positions, found.starts(0)[:1] * n_folds, ROUGH_TOL, range(RACED[0], n_folds))
-        except KeyboardInterrupt:
-            return replace(found.beside(own), interrupted=True)
-        found = found.then(rest)
-    at = first_good(found.mean)
-    starts, best = found.starts(at), found.scores[:, at, first_good(found.scores.mean(axis=0)[at])]
-    for done, end in pairwise((*RACED, n_folds)):
-        if found.stopped:
-            return replace(found, interrupted=True)
-        behind = best[:done].sum() - own.scores.sum(axis=0).max(axis=1)
-        # scores such as R^2 are no errors
-        late = (behind > CHANCE * np.abs(best[done:].sum())) & bool((best <= 0.0).all())
-        scores = zip(own.positions[late].tolist(), own.mean[late].tolist(), strict=True)
-        found, own = replace(found, left=found.left | dict(scores)), own.only(~late)
-        if not len(own.positions):
-            return found
-        try:
-            own = own.then(look(own.positions, starts, ROUGH_TOL, range(done, end)))
-        except KeyboardInterrupt:
-            return replace(found, interrupted=True)
-        found = replace(found, stopped=found.stopped or own.stopped)
-    return found.beside(own)
-
-
-def _climb(race: Callable[..., FoldScores], found: FoldScores, step: int, n_alphas: int) -> FoldScores:
+def _climb(look: Callable[..., FoldScores], found: FoldScores, step: int, n_alphas: int) -> FoldScores:
     """Look at candidates that many places beside the best ones, until these have both, or the best gains no more."""
     before = -np.inf
     while True:
         mean, at = found.mean, first_good(found.mean)
-        top, spread = float(mean[at]), _spread(np.r_[mean, list(found.left.values())])
-        good = found.positions[mean >= top - CLOSE[step] * spread - TIE * abs(top)]
+        top = float(mean[at])
+        good = found.positions[mean >= top - CLOSE[step] * _spread(mean) - TIE * abs(top)]
         beside = np.r_[good - step, good + step]
-        some = np.setdiff1d(beside[(beside >= 0) & (beside < n_alphas)], [*found.positions, *found.left])
-        if not len(some) or not top > before + EQUAL * spread + TIE * abs(top):
+        some = np.setdiff1d(beside[(beside >= 0) & (beside < n_alphas)], found.positions)
+        if not len(some) or not top > before + EQUAL * _spread(mean) + TIE * abs(top):
             return found
         if found.stopped:
             return replace(found, interrupted=True)
         before = top
         try:
-            found = race(found, some, found.starts(at))
+            found = found.beside(look(some, found.starts(at), ROUGH_TOL))
         except KeyboardInterrupt:
             # before one fold was complete at further candidates
             return replace(found, interrupted=True)
