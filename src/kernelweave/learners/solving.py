@@ -394,7 +394,12 @@ class CostLearner(Learner):
             None
             if training.classification and (column == column[0]).all()
             else Output(
-                one._form(training, column), wanted, training, Start(first, keeps=keeps), tol is not None, owner
+                one._form(training, column),
+                wanted,
+                training,
+                Start(first, keeps=keeps),
+                tol is not None,
+                owner,
             )
             for column in training.y.T
         ]
