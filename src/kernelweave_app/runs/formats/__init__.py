@@ -198,7 +198,7 @@ def there(path: str | Path) -> Path:
 
 
 def checked(source: Path, form: Format, name: object = None) -> DataFrame:
-    """The table of a file, which messages may call otherwise, with rows, and with columns whose names differ and are text."""
+    """The table of a file, with rows, and with columns whose names differ and are text; `name` is for messages."""
     shown = name or source
     with one_error(shown, "a table"):
         table = form.table(source)
