@@ -373,7 +373,13 @@ class ParametricKernel(FamilyLearner):
     learnt = ("power", "coef0")
     leading: ClassVar[tuple[str, ...]] = ("C", "family")
 
-    family: Annotated[str, OneOf(*FAMILIES), Shown("Family of kernels")] = "polynomial"
+    family: Annotated[
+        str,
+        OneOf(
+            *FAMILIES, remedy="For another family use kw.solvers.KernelFamily and kw.solvers.solve_radius."
+        ),
+        Shown("Family of kernels"),
+    ] = "polynomial"
     degree: Annotated[int, Whole(1, 20), Shown("Degree of the polynomial")] = 2
 
     def check(self) -> None:
