@@ -495,10 +495,13 @@ def test_names_of_learners_stand_in_the_stub():
     found = {
         name: cls for name, cls in LEARNERS.items() if cls.__module__.startswith("kernelweave.learners.")
     }
-    assert list(own) == list(found)
     for name, cls in found.items():
+        line = f"from {cls.__module__} import {cls.__name__} as {cls.__name__}  # {name}"
+        assert own.place(name) == f"{cls.__module__}.{cls.__qualname__}", (
+            f"learners/__init__.pyi needs: {line}"
+        )
         assert cls.name == name
-        assert own.place(name) == f"{cls.__module__}.{cls.__qualname__}"
+    assert list(own) == list(found)
 
 
 def test_a_learner_in_a_new_file_of_the_folder_needs_no_line_elsewhere(tmp_path, monkeypatch):
