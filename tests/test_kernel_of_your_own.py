@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -212,6 +212,28 @@ def test_half_a_rule_for_training_rows_is_refused():
     neither = dataclass(frozen=True)(type("Neither", (Ruled,), {"is_fitted": True}, described=False))
     with pytest.raises(kw.InputError, match=r"'Neither.*fails with TypeError.*need `_fit` and `is_fitted`"):
         fitted(neither())
+
+
+@dataclass(frozen=True)
+class Hill(Ruled, described=False):
+    """A width by a rule."""
+
+    def _fit(self, rows):
+        return replace(self, width=rows.median("sqdist") ** 0.5)
+
+
+def test_a_rule_for_training_rows(tmp_path, monkeypatch):
+    monkeypatch.setitem(base.KERNELS, "hill", Hill)
+    assert Hill().fitted([[0.0], [1.0], [3.0]]) == Hill(2.0)
+    known = Hill().fitted(X)
+    model = fitted(Hill().on(["a", "b"]), FRAME)
+    again = kw.load(kw.save(model, tmp_path / "m"))
+    np.testing.assert_array_equal(again.predict(NEW), model.predict(NEW))
+    np.testing.assert_allclose(
+        fitted(Hill()).predict(X[:5] + 0.1), fitted(known).predict(X[:5] + 0.1), rtol=1e-12
+    )
+    assert kernels.parse("hill(width=2.0)") == Hill(2.0)
+    assert kw.MKLRegressorCV([Hill()], n_alphas=3, cv=2).fit(X, Y).score(X, Y) > 0.5
 
 
 @dataclass(frozen=True)
