@@ -38,6 +38,8 @@ def advised(frame, question="predict", **settings):
 def test_every_learner_answers_one_question():
     known = [one.name for one in QUESTIONS]
     for kind in LEARNERS.values():
+        if not kind.__module__.startswith("kernelweave."):
+            continue  # of another test
         assert vars(kind).get("question") in known, (
             f"{kind.__name__} needs `question` in its class, one of {known}"
         )
@@ -58,7 +60,8 @@ def test_a_learner_of_ones_own_is_listed_below_its_question(monkeypatch):
         question = "sources"
 
     found = {one.name: names for one, names in grouped()}
-    assert found["others"] == ["derived"]
+    assert "derived" in found["others"]
+    assert "asked" not in found["others"]
     assert found["sources"] == ["elastic-net", "rls2", "rkl", "asked"]
     assert found["predict"][0] == DEFAULT
 
