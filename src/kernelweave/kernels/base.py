@@ -399,20 +399,20 @@ class Kernel(KernelFunction, ABC):
         >>> RBF(gamma=0.5).from_statistic(np.array([0.0, 2.0]))
         array([1.        , 0.36787944])
         """
-        if out is None:
-            with _named(self, OF_FORMULA) if isinstance(S, np.ndarray) else nullcontext():
+        # of nodes of graphs `persistence.onnx_file` says what is wrong
+        with _named(self, OF_FORMULA) if isinstance(S, np.ndarray) else nullcontext():
+            if out is None:
                 values = self.formula(np, S, sq_left, sq_right)
-            return values.copy() if values is S and isinstance(S, np.ndarray) else values
-        step = max(1, BLOCK * len(S) // max(S.size, 1))
-        for start in range(0, len(S), step):
-            rows = slice(start, start + step)
-            left, right = (
-                norms[rows] if norms is not None and norms.ndim == S.ndim and len(norms) > 1 else norms
-                for norms in (sq_left, sq_right)
-            )
-            with _named(self, OF_FORMULA):
+                return values.copy() if values is S and isinstance(S, np.ndarray) else values
+            step = max(1, BLOCK * len(S) // max(S.size, 1))
+            for start in range(0, len(S), step):
+                rows = slice(start, start + step)
+                left, right = (
+                    norms[rows] if norms is not None and norms.ndim == S.ndim and len(norms) > 1 else norms
+                    for norms in (sq_left, sq_right)
+                )
                 out[rows] = self.formula(np, S[rows], left, right)
-        return out
+            return out
 
     def layer(self) -> KernelFunction:
         """The kernel as a function of inner products, to be evaluated in the feature space of another kernel.
