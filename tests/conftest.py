@@ -172,6 +172,8 @@ def undrawn(request):
 
 
 JSON_LINES = """
+import struct
+
 import pandas as pd
 from kernelweave_app.runs.formats import Format
 
@@ -181,6 +183,8 @@ class JsonLines(Format):
     suffixes = (".jsonl",)
 
     def table(self, path):
+        if path.read_bytes().startswith(b"damaged"):
+            raise struct.error("unpack requires a buffer of 4 bytes")
         return pd.read_json(path, lines=True)
 
     def lines(self, variable, path, data):

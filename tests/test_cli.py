@@ -354,6 +354,22 @@ BAD = {
     ),
     "memory": (lambda t, w: ["fit", str(w), "--target", "target", "--max-memory", "lots"], "2GB"),
     "no model": (lambda t, w: ["predict", str(t / "run"), str(w), "--out", str(t / "p.csv")], "no model"),
+    "CSV under the name of Parquet": (
+        lambda t, w: ["predict", str(t / "run"), str(w), "--out", str(t / "p.parquet")],
+        "name of another format (.parquet). End it in .csv",
+    ),
+    "CSV under the name of a packed file": (
+        lambda t, w: ["predict", str(t / "run"), str(w), "--out", str(t / "p.csv.gz")],
+        "name of another format (.csv.gz). End it in .csv",
+    ),
+    "CSV under the name of a workbook": (
+        lambda t, w: ["evaluate", str(t / "run"), str(w), "--out", str(t / "P.XLSX")],
+        "name of another format (.xlsx)",
+    ),
+    "CSV under the name of arrays": (
+        lambda t, w: ["scoreboard", str(t), "--out", str(t / "p.npz")],
+        "(.npz)",
+    ),
     "not a model": (
         lambda t, w: ["predict", write(t / "m.skops", "x"), str(w), "--out", str(t / "p.csv")],
         "not a model",

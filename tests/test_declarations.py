@@ -419,6 +419,41 @@ def test_what_a_learner_returns_is_checked(rng):
             kw.MKLClassifier(learner=wrong).fit(X, X[:, 0] > 0)
 
 
+@pytest.mark.parametrize("bank", ["matrices", "features"])
+@pytest.mark.parametrize(
+    ("given", "got"),
+    [
+        ([np.nan, 1.0], "nan for kernel 0"),
+        ([1.0, np.inf], "inf for kernel 1"),
+        ([0.5, -1e-3], "-0.001 for kernel 1"),
+        ([1.0], r"\[1.0\]"),
+        (None, "None"),
+    ],
+)
+def test_weights_of_a_rule_are_checked_before_they_are_used(bank, given, got, rng):
+    """Machines on such kernels have no end."""
+
+    class Rule(MarginLearner):
+        def learn(self, output):
+            return output.at(given)
+
+    X = rng.normal(size=(20, 2))
+    kernel = kw.kernels.RBF(1.0) if bank == "matrices" else kw.kernels.Linear()
+    message = rf"`learn\(output\)` of Rule must pass a finite weight >= 0 for each of 2 kernels .*, got {got}"
+    with pytest.raises(kw.InputError, match=message):
+        kw.MKLClassifier([kernel.on([0]), kernel.on([1])], Rule(max_time=5.0)).fit(X, X[:, 0] > 0)
+
+
+def test_weights_of_a_rule_may_be_a_list_of_whole_numbers(rng):
+    class Rule(MarginLearner):
+        def learn(self, output):
+            return output.at([1, 0])
+
+    X = rng.normal(size=(20, 2))
+    model = kw.MKLClassifier(kw.banks.linear_features(2), Rule()).fit(X, X[:, 0] > 0)
+    assert model.weights_.tolist() == [1.0, 0.0]
+
+
 @pytest.mark.parametrize("alpha", ["auto", np.inf])
 def test_the_problem_of_rls2_needs_a_number(alpha, rng):
     gram = kw.banks.linear_features(2)
@@ -460,10 +495,13 @@ def test_names_of_learners_stand_in_the_stub():
     found = {
         name: cls for name, cls in LEARNERS.items() if cls.__module__.startswith("kernelweave.learners.")
     }
-    assert list(own) == list(found)
     for name, cls in found.items():
+        line = f"from {cls.__module__} import {cls.__name__} as {cls.__name__}  # {name}"
+        assert own.place(name) == f"{cls.__module__}.{cls.__qualname__}", (
+            f"learners/__init__.pyi needs: {line}"
+        )
         assert cls.name == name
-        assert own.place(name) == f"{cls.__module__}.{cls.__qualname__}"
+    assert list(own) == list(found)
 
 
 def test_a_learner_in_a_new_file_of_the_folder_needs_no_line_elsewhere(tmp_path, monkeypatch):

@@ -120,31 +120,45 @@ OPTIMA = {
 }
 BY_NAME = {known.name: known for known in KNOWN}
 
+
+class Laws(dict):
+    """A table whose missing rows say what is missing."""
+
+    def __missing__(self, name):
+        pytest.fail(
+            f"The learner {name!r} needs a row in FACTORS: if all kernels are multiplied by a, its regularisation "
+            "parameter is multiplied by a to the first number, and its objective by a to the second. Where no such "
+            "rule can hold, a row in NO_FACTOR says why."
+        )
+
+
 #: What multiplying all kernels by a multiplies the regularisation parameter with (to keep f), and the objective.
-FACTORS = {
-    "rls2": (1, 0),
-    "metric": (1, 0),
-    "rkl": (0, 0),
-    "gaussian": (0, 0),
-    "parametric": (0, 0),
-    "do": (0, -1),
-    **dict.fromkeys(
-        [
-            "simple",
-            "silp",
-            "lp",
-            "elastic-net",
-            "soft-margin",
-            "cardinality",
-            "uniform",
-            "best",
-            "align",
-            "alignf",
-        ],
-        (-1, -1),
-    ),
-    "kl-c": (-1, -1),
-}
+FACTORS = Laws(
+    {
+        "rls2": (1, 0),
+        "metric": (1, 0),
+        "rkl": (0, 0),
+        "gaussian": (0, 0),
+        "parametric": (0, 0),
+        "do": (0, -1),
+        **dict.fromkeys(
+            [
+                "simple",
+                "silp",
+                "lp",
+                "elastic-net",
+                "soft-margin",
+                "cardinality",
+                "uniform",
+                "best",
+                "align",
+                "alignf",
+            ],
+            (-1, -1),
+        ),
+        "kl-c": (-1, -1),
+    }
+)
 #: Learners of which no such rule can hold.
 NO_FACTOR = {
     "easy": "lam weighs the kernel against a penalty of its own",

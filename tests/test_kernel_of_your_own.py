@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 
 import kernelweave as kw
 from kernelweave import kernels
@@ -30,7 +31,7 @@ class Rough(kernels.Kernel):
     length: Annotated[float, Number(above=0)] = 1.0
 
     statistic: ClassVar[str] = "sqdist"
-    aliases: ClassVar[tuple[str, ...]] = ("uneven",)
+    aliases: ClassVar[tuple[str, ...]] = ("mtn", "uneven")
 
     def formula(self, xp, S, left, right):
         r = math.sqrt(3.0) / self.length * xp.sqrt(S)
@@ -149,6 +150,123 @@ def test_parameters_are_checked_and_become_numbers_of_python():
             Rough(wrong)
 
 
+def test_a_field_of_numbers_without_a_rule_takes_numbers():
+    for wrong in ("wide", None, [1.0, 2.0]):
+        with pytest.raises(kw.InputError, match="`width` of Steps must be a number, got"):
+            Steps(wrong)
+    with pytest.raises(kw.InputError, match="`width` of Steps must be a number, got 'wide'"):
+        kernels.parse("steps(width='wide')")
+
+
+class Bare(kernels.Kernel, described=False):
+    """Without the decorator of a data class."""
+
+    statistic: ClassVar[str] = "sqdist"
+
+    def formula(self, xp, S, left, right):
+        return xp.exp(-S)
+
+
+def test_a_class_that_is_no_data_class_says_so(monkeypatch):
+    monkeypatch.setitem(base.KERNELS, "bare", Bare)
+    for use in (lambda: Bare().label, lambda: kernels.parse("bare"), lambda: fitted(Bare())):
+        with pytest.raises(
+            kw.InputError, match=r"kernel Bare must be a data class: write @dataclass\(frozen=True\)"
+        ):
+            use()
+
+
+@dataclass(frozen=True)
+class Ruled(kernels.Kernel, described=False):
+    """A width by a rule, and no method that finds it."""
+
+    width: float | str = "median"
+
+    statistic: ClassVar[str] = "sqdist"
+
+    @property
+    def is_fitted(self):
+        return not isinstance(self.width, str)
+
+    def formula(self, xp, S, left, right):
+        return xp.exp(-S / self.width**2)
+
+
+def fitted(kernel, rows=X, **settings):
+    return kw.MKLRegressor([kernel], alpha=1.0, **settings).fit(rows, Y)
+
+
+def test_half_a_rule_for_training_rows_is_refused():
+    for use in (lambda: fitted(Ruled()), lambda: Ruled()(X), lambda: Ruled().fitted(X)):
+        with pytest.raises(
+            kw.InputError, match=r"`_fit\(rows\)` of Ruled must return the kernel with its numbers"
+        ):
+            use()
+    with pytest.raises(
+        kw.InputError, match=r"'Ruled\(width=median\) on all' fails with TypeError.*call fitted\(X\)"
+    ):
+        Ruled().from_statistic(X)
+    with pytest.raises(kw.InputError, match="Half has `_fit`, and no `is_fitted`"):
+        type("Half", (kernels.Kernel,), {"_fit": lambda self, rows: self}, described=False)
+    # without both the rule reaches the formula
+    neither = dataclass(frozen=True)(type("Neither", (Ruled,), {"is_fitted": True}, described=False))
+    with pytest.raises(kw.InputError, match=r"'Neither.*fails with TypeError.*need `_fit` and `is_fitted`"):
+        fitted(neither())
+
+
+@dataclass(frozen=True)
+class Hill(Ruled, described=False):
+    """A width by a rule."""
+
+    def _fit(self, rows):
+        return replace(self, width=rows.median("sqdist") ** 0.5)
+
+
+def test_a_rule_for_training_rows(tmp_path, monkeypatch):
+    monkeypatch.setitem(base.KERNELS, "hill", Hill)
+    assert Hill().fitted([[0.0], [1.0], [3.0]]) == Hill(2.0)
+    known = Hill().fitted(X)
+    model = fitted(Hill().on(["a", "b"]), FRAME)
+    again = kw.load(kw.save(model, tmp_path / "m"))
+    np.testing.assert_array_equal(again.predict(NEW), model.predict(NEW))
+    np.testing.assert_allclose(
+        fitted(Hill()).predict(X[:5] + 0.1), fitted(known).predict(X[:5] + 0.1), rtol=1e-12
+    )
+    assert kernels.parse("hill(width=2.0)") == Hill(2.0)
+    assert kw.MKLRegressorCV([Hill()], n_alphas=3, cv=2).fit(X, Y).score(X, Y) > 0.5
+
+
+@dataclass(frozen=True)
+class Cells(kernels.Kernel, described=False):
+    """Of dense arrays of complete rows only."""
+
+    def _gram(self, left, right):
+        A = left.take()
+        return (1.0 + np.einsum("ik,jk->ij", A, A if right is None else right.take())) ** 2
+
+    def _diag(self, table):
+        return (1.0 + np.square(table.take()).sum(axis=1)) ** 2
+
+
+@pytest.mark.parametrize(
+    "make", [Cells, lambda: 2.0 * Cells() + kernels.Linear(), lambda: Cells().on([0, 1]), lambda: Steps(0.5)]
+)
+def test_rows_that_a_kernel_does_not_take_are_told_with_its_name(make):
+    assert fitted(make()).score(X, Y) > -1.0
+    holes = np.where(X > 1.0, np.nan, X)
+    for rows, settings in ((sparse.csr_array(X), {}), (holes, {"missing": "skip"})):
+        with pytest.raises(
+            kw.InputError, match=r"The kernel '.*(Cells|Steps).* fails with .*table\.take\(\) is a CSR"
+        ):
+            fitted(make(), rows, **settings)
+
+
+def test_mistakes_of_this_package_stay_what_they_are(monkeypatch):
+    monkeypatch.setattr(kernels.Linear, "_features", lambda self, table: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        kernels.Linear().features(X)
+
+
 def test_a_field_may_follow_from_others():
     @dataclass(frozen=True)
     class Halved(kw.kernels.Kernel, described=False):
@@ -240,7 +358,7 @@ def test_command_line_and_the_lists_of_the_application(tmp_path, capsys):
     from kernelweave_app.cli import main
     from kernelweave_app.runs.kernels_of import kernel_names
 
-    assert {"rough", "steps", "linear", "rbf", "poly"} <= set(kernel_names())
+    assert {"rough", "uneven", "steps", "linear", "rbf", "poly", "polynomial"} <= set(kernel_names())
     table = tmp_path / "t.csv"
     FRAME.assign(y=Y).to_csv(table, index=False)
     asked = ["--kernels", "rough(length=2) ; rough.on(['a'])", "--alphas", "3", "--cv", "2"]
@@ -250,4 +368,4 @@ def test_command_line_and_the_lists_of_the_application(tmp_path, capsys):
     assert (
         main(["fit", str(table), "--target", "y", "--out", str(tmp_path / "other"), "--kernels", "roug"]) != 0
     )
-    assert "rough" in capsys.readouterr().err
+    assert "Did you mean 'rough'?" in capsys.readouterr().err

@@ -225,7 +225,10 @@ def test_bounds_of_learners_are_multiples_of_equal_parts_of_a_mean_squared_dista
         ({"lower": 2.0, "upper": 1.0}, "must be in this order"),
         ({"start": 3.0, "upper": 1.0}, "must be in this order, got 0, 3 and 1"),
         ({"degree": 3, "family": "rational-quadratic"}, "`degree` is for family='polynomial'"),
-        ({"family": "cubic"}, "rational-quadratic"),
+        (
+            {"family": "multiquadric"},
+            "got 'multiquadric'.*For another family use kw.solvers.KernelFamily",
+        ),
     ],
 )
 def test_settings_of_parametric_kernels_that_do_not_fit(settings, message):

@@ -1095,6 +1095,12 @@ def test_a_class_in_a_module_is_a_format(tmp_path):
     assert list(prepare(read_file(path), Spec(target="y", drop=["many"])).X) == ["x"]
     with pytest.raises(kw.InputError, match=r"\.jsonl"):
         read_file(str(tmp_path))
+    (tmp_path / "t.jsonl").write_bytes(b"damaged")
+    for read in (read_table, read_file):
+        with pytest.raises(
+            kw.InputError, match=r"t\.jsonl cannot be read as a table: unpack requires a buffer"
+        ):
+            read(path)
 
 
 def test_a_damaged_text_says_which_byte_is_zero(tmp_path):

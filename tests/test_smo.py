@@ -10,11 +10,13 @@ import pytest
 
 import kernelweave as kw
 from kernelweave import _loops
+from kernelweave._allowance import allowed
 from kernelweave._checks import NotPSDError
 from kernelweave._loops import numpy_core
 from kernelweave.machines.box import UNBOUNDED, BoxProblem, derivatives, project, rescale
 from kernelweave.machines.polish import polish
 from kernelweave.machines.rounding import LONG_EPS
+from kernelweave.machines.smo import PATIENCE, _Run
 from test_svm import make_data
 
 CORES = [pytest.param(numpy_core, id="numpy")]
@@ -51,6 +53,17 @@ def test_a_scaled_problem_is_that_of_another_C(kind):
     for name in ("K", "ridge", "linear", "lower", "upper", "kink"):
         found, wanted = (np.clip(getattr(each, name), -UNBOUNDED, UNBOUNDED) for each in (scaled, other))
         np.testing.assert_allclose(found, wanted, rtol=1e-14)
+
+
+@pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_numbers_that_are_not_finite_end_the_rounds(wrong):
+    problem, start = make_box("svc", 30, np.random.default_rng(0))
+    problem.K[:] = wrong
+    with allowed(seconds=5.0):
+        rounds = _Run(problem, 1e-6, 10**6, start)
+        assert not rounds.rounds()
+    assert rounds.idle == PATIENCE
 
 
 def run(core, problem, start, eps, most=10**6, shrink=True):

@@ -182,6 +182,9 @@ def test_cells_that_are_lists_are_refused_in_every_format(served):
     answer = served.upload("lists.jsonl", lists)
     assert answer.status_code == 422
     assert "column 'a' holds list" in answer.json()["detail"]
+    answer = served.upload("half.jsonl", b"damaged")
+    assert answer.status_code == 422
+    assert answer.json()["detail"].startswith("half.jsonl cannot be read as a table: unpack requires")
     (served.studio.places.files / "put.jsonl").write_bytes(lists)
     put = next(one["id"] for one in served.client.get("/api/tables").json() if one["name"] == "put.jsonl")
     answer = served.client.get(f"/api/tables/{put}/rows")

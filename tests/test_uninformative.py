@@ -33,7 +33,8 @@ def test_a_gaussian_that_is_too_narrow_is_named(wide):
     X, y = wide
     model = kw.MKLClassifier([RBF(gamma=0.1)], RLS2(alpha=1.0), standardize=True)
     with pytest.warns(
-        kw.KernelWarning, match=r"All kernels are the identity.*'RBF\(gamma=0.1\) on all'.*gamma"
+        kw.KernelWarning,
+        match=r"All kernels are the identity.*'RBF\(gamma=0.1\) on all'.*larger length.*smaller gamma",
     ):
         model.fit(X, y)
     assert model.uninformative_kernels_ == [("RBF(gamma=0.1) on all", "identity")]

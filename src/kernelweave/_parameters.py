@@ -230,8 +230,10 @@ class Flag(Rule):
 class OneOf(Rule):
     """One of some values: names, numbers, None, True or False; also one of the names in a registry."""
 
-    def __init__(self, *values: str | float | None, known: Mapping[str, object] | None = None) -> None:
-        self.stated, self.known = values, known
+    def __init__(
+        self, *values: str | float | None, known: Mapping[str, object] | None = None, remedy: str = ""
+    ) -> None:
+        self.stated, self.known, self.remedy = values, known, remedy
 
     @property
     def values(self) -> tuple[str | float | None, ...]:

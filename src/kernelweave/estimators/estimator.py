@@ -678,7 +678,8 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             found = f"{percent(share)} of the weight is on kernels that are the identity on the training rows"
         warn_user(
             f"{found}: {named}{more}. In them no row is similar to another, so they are uninformative about "
-            "new rows. Leave them out, or use a smaller gamma, for example 1 / (number of columns * their variance).",
+            "new rows. Leave them out, or make them wider: a larger length, or a smaller gamma, for example "
+            "1 / (number of columns * their variance).",
             KernelWarning,
         )
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import numbers
+import typing
 from abc import ABC
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -35,6 +38,12 @@ VIEW_NAME = Text() | None
 KERNELS: dict[str, type[Kernel]] = {}
 #: Entries that `Kernel.from_statistic` computes at a time, so that what a formula needs stays in the cache.
 BLOCK = 2**15
+#: What to do where the methods of somebody's kernel fail.
+OF_FORMULA = "Correct its `formula`; numbers from training rows need `_fit` and `is_fitted`."
+OF_ROWS = (
+    "Correct its class: table.take() is a CSR array of sparse rows, and IncompleteRows with missing='skip'. Or pass "
+    "other rows."
+)
 
 
 class Kernel(KernelFunction, ABC):
@@ -101,6 +110,11 @@ class Kernel(KernelFunction, ABC):
                 f"`statistic` of {cls.__name__} must be one of {', '.join(map(repr, STATISTICS))}, got "
                 f"{cls.statistic!r}."
             )
+        if "_fit" in vars(cls) and cls.is_fitted is True:
+            raise InputError(
+                f"{cls.__name__} has `_fit`, and no `is_fitted` says when it is needed. Define the property: whether "
+                "all numbers from training rows are known."
+            )
         if not described:
             return
         name = cls.__name__.lower()
@@ -115,6 +129,9 @@ class Kernel(KernelFunction, ABC):
     def __post_init__(self) -> None:
         """Check and convert the fields by their rules."""
         check_fields(self, named=True)
+        for name in _bare_numbers(type(self)):
+            if not isinstance(value := getattr(self, name), numbers.Real):
+                raise InputError(f"`{name}` of {type(self).__name__} must be a number, got {shown(value)}.")
 
     def remade(self, inner: Sequence[Kernel]) -> Kernel:
         """The same of other kernels in place of `inner`.
@@ -161,7 +178,9 @@ class Kernel(KernelFunction, ABC):
         other rows, fit it first, see :meth:`fitted`.
         """
         left, right = as_tables(X, Z, missing=self.takes_missing)
-        K = self._on_rows(left if right is None else right)._gram(left, right)
+        kernel = self._on_rows(left if right is None else right)
+        with _named(kernel, OF_ROWS):
+            K = kernel._gram(left, right)
         return mirror(K) if right is None else K
 
     def diag(self, X: TableLike) -> FloatArray:
@@ -173,7 +192,9 @@ class Kernel(KernelFunction, ABC):
             Rows.
         """
         table = X if isinstance(X, Table) else as_table(X, missing=self.takes_missing)
-        return self._on_rows(table)._diag(table)
+        kernel = self._on_rows(table)
+        with _named(kernel, OF_ROWS):
+            return kernel._diag(table)
 
     def fitted(self, X: TableLike, sample_weight: ArrayLike | None = None) -> Kernel:
         """Return the kernel with its statistics of training rows: medians, means, deviations.
@@ -212,7 +233,16 @@ class Kernel(KernelFunction, ABC):
         rows : TrainingRows
             Training rows, with what was computed from them.
         """
-        return self if self.is_fitted else self._fit(rows)
+        if self.is_fitted:
+            return self
+        with _named(self, "Correct its `_fit(rows)`."):
+            found = self._fit(rows)
+        if not self.inner and not getattr(found, "is_fitted", False):
+            raise InputError(
+                f"`_fit(rows)` of {type(self).__name__} must return the kernel with its numbers, for which `is_fitted` "
+                f"is true, got {found!r:.200}. Return dataclasses.replace(self, ...) with them."
+            )
+        return found
 
     def _fit(self, rows: TrainingRows) -> Kernel:
         """The kernel with its numbers of training rows, of one that has none yet."""
@@ -236,7 +266,9 @@ class Kernel(KernelFunction, ABC):
             the table, not on its rows. Do not modify the array: it may be a view of the data.
         """
         table = X if isinstance(X, Table) else as_table(X, missing=self.takes_missing)
-        return self._on_rows(table)._features(table)
+        kernel = self._on_rows(table)
+        with _named(kernel, OF_ROWS):
+            return kernel._features(table)
 
     def transform(self, X: TableLike) -> FloatArray:
         """Return the feature map of the rows of `X` as a dense array.
@@ -367,18 +399,20 @@ class Kernel(KernelFunction, ABC):
         >>> RBF(gamma=0.5).from_statistic(np.array([0.0, 2.0]))
         array([1.        , 0.36787944])
         """
-        if out is None:
-            values = self.formula(np, S, sq_left, sq_right)
-            return values.copy() if values is S and isinstance(S, np.ndarray) else values
-        step = max(1, BLOCK * len(S) // max(S.size, 1))
-        for start in range(0, len(S), step):
-            rows = slice(start, start + step)
-            left, right = (
-                norms[rows] if norms is not None and norms.ndim == S.ndim and len(norms) > 1 else norms
-                for norms in (sq_left, sq_right)
-            )
-            out[rows] = self.formula(np, S[rows], left, right)
-        return out
+        # of nodes of graphs `persistence.onnx_file` says what is wrong
+        with _named(self, OF_FORMULA) if isinstance(S, np.ndarray) else nullcontext():
+            if out is None:
+                values = self.formula(np, S, sq_left, sq_right)
+                return values.copy() if values is S and isinstance(S, np.ndarray) else values
+            step = max(1, BLOCK * len(S) // max(S.size, 1))
+            for start in range(0, len(S), step):
+                rows = slice(start, start + step)
+                left, right = (
+                    norms[rows] if norms is not None and norms.ndim == S.ndim and len(norms) > 1 else norms
+                    for norms in (sq_left, sq_right)
+                )
+                out[rows] = self.formula(np, S[rows], left, right)
+            return out
 
     def layer(self) -> KernelFunction:
         """The kernel as a function of inner products, to be evaluated in the feature space of another kernel.
@@ -498,8 +532,45 @@ def _made(kind: str, *args: Any) -> Kernel:
 
 def parameters_of(kernel: Kernel | type[Kernel]) -> list[str]:
     """Names of the parameters of a kernel."""
-    assert is_dataclass(kernel)  # like all kernels with a description
+    if not is_dataclass(kernel):
+        name = (kernel if isinstance(kernel, type) else type(kernel)).__name__
+        raise InputError(
+            f"The class of the kernel {name} must be a data class: write @dataclass(frozen=True) above it."
+        )
     return [field.name for field in fields(kernel)]
+
+
+@cache
+def _bare_numbers(kind: type[Kernel]) -> list[str]:
+    """Names of the parameters that are numbers and have no rule."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    return [
+        one.name
+        for one in fields(kind)  # type: ignore[arg-type]
+        if one.init
+        and hints[one.name] in (float, int)
+        and (one.default is MISSING or isinstance(one.default, numbers.Real))
+    ]
+
+
+@contextmanager
+def _named(kernel: Kernel, remedy: str) -> Iterator[None]:
+    """What the methods of somebody's kernel raise becomes an `InputError` with its name."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        if isinstance(error, InputError) or not _is_own(kernel):
+            raise
+        if not kernel.is_fitted:
+            remedy = "It takes numbers from training rows: call fitted(X) first."
+        raise InputError(
+            f"The kernel {kernel.label!r:.200} fails with {type(error).__name__}: {error}. {remedy}"
+        ) from error
+
+
+def _is_own(kernel: Kernel) -> bool:
+    """Whether a kernel, or a term of it, has a class outside of this package."""
+    return not type(kernel).__module__.startswith("kernelweave.") or any(map(_is_own, kernel.inner))
 
 
 def set_fields(frozen: Kernel, /, **values: object) -> None:

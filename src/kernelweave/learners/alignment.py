@@ -40,6 +40,7 @@ class Align(MarginLearner):
     """
 
     name = "align"
+    question = "closed"
     sparse = False
 
     def learn(self, output: Output) -> Solution:
@@ -72,6 +73,7 @@ class AlignF(MarginLearner):
     """
 
     name = "alignf"
+    question = "closed"
 
     def learn(self, output: Output) -> Solution:
         machine, scale = output.machine, output.problem.scale
@@ -110,6 +112,7 @@ class EasyMKL(CostLearner):
     """
 
     name = "easy"
+    question = "closed"
     regression = False
     sparse = False
 

@@ -83,6 +83,8 @@ class Learner(Declaration, BaseEstimator, ABC):
 
     #: Short name for ``learner=``; a class without one is used as an object only.
     name: ClassVar[str] = ""
+    #: The question below which forms list it, one of `kernelweave_app.runs.questions`; without one it is "your own".
+    question: ClassVar[str] = ""
     #: Name of the regularisation parameter, "alpha" or "C".
     regularization_parameter: ClassVar[str] = "alpha"
     #: Whether the intercept is learnt, instead of fixed beforehand.

@@ -50,6 +50,7 @@ class CardinalityMKL(MarginLearner):
     """
 
     name = "cardinality"
+    question = "few"
 
     k: Annotated[int, Whole(1), Shown("Most kernels (k)")] = 3
     ridge: Annotated[float, Number(least=0), Shown("Factor of the squared weights (ridge)")] = 0.0

@@ -292,6 +292,7 @@ class MLMKL(LayeredLearner, DescendingLearner, MarginLearner):
     """
 
     name = "mlmkl"
+    question = "deep"
     validates = True
 
     criterion: Annotated[str, OneOf(*CRITERIA)] = "out-of-fold"
@@ -374,6 +375,7 @@ class DMKL(LayeredLearner, DescendingLearner):
     """
 
     name = "dmkl"
+    question = "deep"
     regression = False
     loss = "hinge"
 
@@ -416,6 +418,7 @@ class TwoLayerMKL(DescendingLearner, MarginLearner):
     """
 
     name = "2lmkl"
+    question = "deep"
 
     penalty: Annotated[Nonnegative, Shown("Penalty of the weights")] = 1.0
 
@@ -449,6 +452,7 @@ class DeepUniform(LayeredLearner, MarginLearner):
     """
 
     name = "deep-uniform"
+    question = "deep"
     sparse = False
     certificate = (
         "The weights are equal and not learnt. The gap is that of the machine: its objective is at most the gap above "

@@ -48,6 +48,7 @@ class SimpleMKL(MarginLearner):
     """
 
     name = "simple"
+    question = "few"
     any_loss = True
     any_way = ("auto",)
 
@@ -83,6 +84,7 @@ class SILP(MarginLearner):
     """
 
     name = "silp"
+    question = "few"
     any_loss = True
     solver = "cutting-plane"
 
@@ -118,6 +120,7 @@ class LpMKL(MarginLearner):
     """
 
     name = "lp"
+    question = "predict"
     any_loss = True
     any_way = ("auto", "dual-newton")
 
@@ -173,6 +176,7 @@ class ElasticNetMKL(MarginLearner):
     """
 
     name = "elastic-net"
+    question = "sources"
     any_loss = True
     any_way = ("auto",)
 
@@ -214,6 +218,7 @@ class SoftMarginMKL(MarginLearner):
     """
 
     name = "soft-margin"
+    question = "predict"
     any_loss = True
     any_way = ("auto",)
 
@@ -241,6 +246,7 @@ class Uniform(MarginLearner):
     """
 
     name = "uniform"
+    question = "baseline"
     any_loss = True
     any_way = ("auto",)
     sparse = False
@@ -271,6 +277,7 @@ class BestKernel(MarginLearner):
     """
 
     name = "best"
+    question = "baseline"
     any_loss = True
     validates = True
 

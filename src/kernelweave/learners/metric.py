@@ -53,6 +53,7 @@ class MetricRLS2(RLS2):
     """
 
     name = "metric"
+    question = "columns"
     certificate = "At the metric, a local solution, the objective is at most the gap above its optimum."
 
     by: Annotated[str, OneOf(*METRICS), Shown("Metric learnt by")] = "ard"

@@ -130,6 +130,7 @@ class RKL(RadiusLearner, MarginLearner):
     """
 
     name = "rkl"
+    question = "sources"
 
     norm: Annotated[int | None, OneOf(1, 2, None), Shown("Norm of the weights")] = 1
     solver: Annotated[str, OneOf(*STEPS)] = "auto"
@@ -165,6 +166,7 @@ class ChapelleRadius(RadiusLearner):
     """
 
     name = "kl-c"
+    question = "radius"
     regression = False
     loss = "squared-hinge"
     certificate = LOCAL
@@ -200,6 +202,7 @@ class DoRadius(RadiusLearner):
     """
 
     name = "do"
+    question = "radius"
     regression = False
     loss = "squared-hinge"
 
@@ -328,6 +331,7 @@ class ARDGaussian(FamilyLearner):
     """
 
     name = "gaussian"
+    question = "columns"
 
     def form(self) -> Form:
         return Form("Gaussian")
@@ -370,10 +374,17 @@ class ParametricKernel(FamilyLearner):
     """
 
     name = "parametric"
+    question = "columns"
     learnt = ("power", "coef0")
     leading: ClassVar[tuple[str, ...]] = ("C", "family")
 
-    family: Annotated[str, OneOf(*FAMILIES), Shown("Family of kernels")] = "polynomial"
+    family: Annotated[
+        str,
+        OneOf(
+            *FAMILIES, remedy="For another family use kw.solvers.KernelFamily and kw.solvers.solve_radius."
+        ),
+        Shown("Family of kernels"),
+    ] = "polynomial"
     degree: Annotated[int, Whole(1, 20), Shown("Degree of the polynomial")] = 2
 
     def check(self) -> None:

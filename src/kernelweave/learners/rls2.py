@@ -89,6 +89,7 @@ class RLS2(Learner):
     """
 
     name = "rls2"
+    question = "sources"
     bayesian = True
     begins = True
     _shares = RELAX_SHARES

@@ -71,6 +71,7 @@ class NonlinearRLS2(MarginLearner):
     """
 
     name = "rls2-nonlinear"
+    question = "deep"
     iterates = True
     certificate = (
         "The first layer is a local solution: the objective is not convex. The gap certifies the machine on its "

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._allowance import allowed
-from kernelweave._checks import InputError
-from kernelweave._parameters import Cost, Epsilon, InstanceOf, OneOf, Shown, check_value
+from kernelweave._checks import InputError, as_floats
+from kernelweave._parameters import Cost, Epsilon, InstanceOf, OneOf, Shown, check_value, shown
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import FeatureGram, FeatureStack, Gram
 from kernelweave.learners.base import LEARNERS, Array, Learner, TrainingSet
@@ -145,6 +145,8 @@ class Output:
         The solution of a similar problem, if there is one.
     scored : bool
         Whether the solution is only scored, and needs no certificate.
+    owner : str
+        The learner, for messages.
     """
 
     problem: KernelProblem
@@ -152,6 +154,7 @@ class Output:
     training: TrainingSet
     start: Start
     scored: bool = False
+    owner: str = "a learner"
 
     @property
     def gram(self) -> Gram:
@@ -180,6 +183,7 @@ class Output:
 
     def at(self, weights: Array) -> Solution:
         """The machine at given weights; the gap is that of the machine."""
+        weights = self._usable(weights)
         gram = self.features
         if gram is not None:
             width = int(gram.ranks[weights > 0].sum())
@@ -189,6 +193,21 @@ class Output:
         with blas_threads_for(self.gram.n_samples):
             found = session.solve(weights, self.tol, self.start.dual_coef).machine
         return Solution(weights, found.dual_coef, found.intercept, found.certificate, 1, n_machines=1)
+
+    def _usable(self, weights: object) -> Array:
+        """Weights of a rule, which may be anybody's."""
+        found, n_kernels = as_floats(weights, f"weights of {self.owner}"), self.gram.n_kernels
+        got = ""
+        if found.shape != (n_kernels,):
+            got = shown(weights)
+        elif (wrong := np.flatnonzero(~(np.isfinite(found) & (found >= 0.0)))).size:
+            got = f"{found[wrong[0]]:g} for kernel {wrong[0]}"
+        if got:
+            raise InputError(
+                f"`learn(output)` of {self.owner} must pass a finite weight >= 0 for each of {n_kernels} kernels to "
+                f"output.at(weights), got {got}. Correct its rule for weights."
+            )
+        return found
 
 
 class CostLearner(Learner):
@@ -368,14 +387,19 @@ class CostLearner(Learner):
         # weights alone are a start for one output
         first = training.start if n_outputs == 1 else None
         keeps = isinstance(gram, FeatureGram) and len(alphas) > 1 and gram.nbytes * n_outputs <= KEPT_BYTES
-        one, loss = copy.copy(self), self.loss_for(training.classification)
+        one, loss, owner = copy.copy(self), self.loss_for(training.classification), type(self).__name__
         one.C, one.loss = 1.0 / float(alphas[0]), loss
         outputs = [
             # a fold with a single class: all rows are classified correctly without kernels
             None
             if training.classification and (column == column[0]).all()
             else Output(
-                one._form(training, column), wanted, training, Start(first, keeps=keeps), tol is not None
+                one._form(training, column),
+                wanted,
+                training,
+                Start(first, keeps=keeps),
+                tol is not None,
+                owner,
             )
             for column in training.y.T
         ]
@@ -390,7 +414,7 @@ class CostLearner(Learner):
                         continue
                     with allowed(seconds=self.max_time):
                         learnt = one.learn(replace(output, problem=output.problem.at(one.C)))
-                    found.append(check_value(SOLUTION, "learn(output)", learnt, of=type(self).__name__))
+                    found.append(check_value(SOLUTION, "learn(output)", learnt, of=owner))
                     output.start.remember(found[-1])
                 yield MarginSolution.joined(found, alpha)
                 if Status.INTERRUPTED in [each.certificate.status for each in found]:

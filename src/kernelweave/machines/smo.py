@@ -155,7 +155,8 @@ class _Run:
                 here, product = self._newton(here, product)
             value = self._finish_round(here, product)
             falling = value < self.value - 1e-9 * abs(self.value)
-            self.idle = 0 if falling or self.best.gap <= 0.9 * before else self.idle + 1
+            # strictly less, so that infinite gaps, and those of 0 beside values that are not numbers, are no progress
+            self.idle = 0 if falling or self.best.gap < 0.9 * before else self.idle + 1
             self.value = value
             if reached:
                 share = self.tol * abs(self.best.primal) / self.best.gap if self.best.gap > 0 else 1.0

@@ -196,7 +196,7 @@ class Descent(Step[SecondLayer, Point]):
                 coef = factor * (here.coef - step * here.slope)
                 values = factor * (here.values - step * through)
                 promised = -float(np.sum(here.slope * (values - here.values)))
-                if promised <= 1e-14 * abs(here.value):
+                if not promised > 1e-14 * abs(here.value):
                     return Status.CONVERGED
                 there = session.at(coef, values, here.found.dual_coef)
                 if here.value - there.value >= SUFFICIENT * promised:

@@ -16,6 +16,12 @@ from kernelweave_app.runs.folders import check_free, model_file
 if TYPE_CHECKING:
     from kernelweave_app.runs.spec import Spec
 
+#: Endings of files, other than those of formats that are read, which hold something else than CSV text.
+NOT_CSV = (
+    *(".arrow", ".bz2", ".db", ".dta", ".feather", ".gz", ".hdf5", ".h5", ".html", ".json", ".ods", ".onnx"),
+    *(".pickle", ".pkl", ".rds", ".sas7bdat", ".sav", ".skops", ".xls", ".xlsx", ".xz", ".zip", ".zst"),
+)
+
 
 def check_run(
     table: str, spec: Spec, out: str | None = None, *, overwrite: bool = False, made: str = ""
@@ -74,3 +80,17 @@ def check_model(model: str, tables: Sequence[str] = ()) -> None:
 
         for file in filter(None, tables):
             there(file)
+
+
+def check_csv(out: str | Path | None) -> None:
+    """Raise for a file to be written as CSV whose name says that it holds something else."""
+    name = str(out or "").lower()
+    if not name or name.endswith(".csv"):
+        return
+    from kernelweave_app.runs.formats import formats
+
+    ends = (*NOT_CSV, *(end for one in formats() for end in one.suffixes))
+    if found := max((end for end in ends if name.endswith(end)), key=len, default=""):
+        raise InputError(
+            f"--out is written as CSV text, got {out}, a name of another format ({found}). End it in .csv."
+        )

@@ -213,8 +213,10 @@ def scoreboard(results: Path = Path(), /, *, out: Path | None = None, seed: NoSe
     out
         File (CSV) for all cells: printed, ours, difference, verdict, reason and the command that makes the row.
     """
+    from kernelweave_app.cli.early import check_csv
     from kernelweave_papers import scoreboard as boards
 
+    check_csv(out)
     board = boards.scoreboard(results)
     found = boards.summary(board, "paper", "table", "column")
     heads = ["paper", "table", "column", "cells", *boards.VERDICTS]

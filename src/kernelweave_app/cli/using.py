@@ -12,7 +12,7 @@ from kernelweave._forms import numbered
 from kernelweave_app import runs
 from kernelweave_app.cli.arguments import ALONE, Names, NewTables, NoSeed
 from kernelweave_app.cli.console import print_table, report, say, scores_of
-from kernelweave_app.cli.early import check_model
+from kernelweave_app.cli.early import check_csv, check_model
 from kernelweave_app.runs.folders import csv_text, write_text, writing
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ def predict(
     strata
         Column of the strata, of a survival model with some; default that of the run.
     """
+    check_csv(out)
     fitted, rows = _read(model, table, beside)
     kind = _kind_of(fitted)
     for option, given, whose in (
@@ -161,6 +162,7 @@ def evaluate(
     out
         CSV file for the predictions beside the truth.
     """
+    check_csv(out)
     fitted, rows = _read(model, table, beside, target or _spec_of(Path(model)).target)
     import numpy as np
 

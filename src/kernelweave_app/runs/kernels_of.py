@@ -28,11 +28,8 @@ def parse_kernels(text: str) -> list[Kernel]:
 
 
 def kernel_names() -> list[str]:
-    """Names that kernels have in text, also those of other modules that were imported; of several the shortest."""
-    shortest: dict[object, str] = {}
-    for name, cls in kernels.text_names().items():
-        shortest[cls] = min(shortest.get(cls, name), name, key=len)
-    return sorted(shortest.values())
+    """Names that kernels have in text, also those of other modules that were imported."""
+    return sorted(kernels.text_names())
 
 
 def make_kernels(spec: Spec, prepared: Prepared) -> Any:

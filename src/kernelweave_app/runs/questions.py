@@ -1,4 +1,4 @@
-"""The learners by the question that they answer, and what a careful or a quick run sets."""
+"""The questions that learners answer, each of which a class names, and what a careful or a quick run sets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kernelweave_app.runs.spec import DEFAULT, SURVIVAL
 
 @dataclass(frozen=True)
 class Question:
-    """A question, and the learners that answer it.
+    """A question, which learners answer that have its name as their `question`.
 
     Attributes
     ----------
@@ -22,8 +22,8 @@ class Question:
         The question.
     about : str
         What these learners have in common.
-    learners : tuple of str
-        Short names, the usual one first; `DEFAULT` stands for that of a plain fit.
+    usual : str
+        Short name of the usual learner; `DEFAULT` stands for that of a plain fit.
     settings : mapping
         What the usual one needs beside its name.
     why : str
@@ -33,7 +33,7 @@ class Question:
     name: str
     title: str
     about: str
-    learners: tuple[str, ...]
+    usual: str
     settings: Mapping[str, object]
     why: str
 
@@ -43,7 +43,7 @@ QUESTIONS = (
         "predict",
         "How well can I predict?",
         "All kernels take part, good ones more.",
-        (DEFAULT, "lp", "soft-margin"),
+        DEFAULT,
         {},
         "the learner of a plain fit, which leaves out only kernels that agree with the target no more than chance",
     ),
@@ -51,7 +51,7 @@ QUESTIONS = (
         "sources",
         "Which sources matter?",
         "Few kernels with a weight, and sources that resemble each other are treated alike.",
-        ("elastic-net", "rls2", "rkl"),
+        "elastic-net",
         {},
         "weights are sparse, but sources that resemble each other share theirs, so that none is left out only because "
         "another one is like it",
@@ -60,7 +60,7 @@ QUESTIONS = (
         "few",
         "Which few kernels are enough?",
         "As few kernels as the data allow, or as many as you say.",
-        ("simple", "silp", "cardinality"),
+        "simple",
         {},
         "weights on the simplex are zero for most kernels",
     ),
@@ -68,7 +68,7 @@ QUESTIONS = (
         "columns",
         "Which columns matter inside one kernel?",
         "A width for each column or view inside one Gaussian kernel, so that interactions count too.",
-        ("gaussian", "parametric"),
+        "gaussian",
         {"kernels": "linear_features"},
         "it learns a width for each column; a width of zero means that the column does not matter",
     ),
@@ -76,7 +76,7 @@ QUESTIONS = (
         "deep",
         "Do combinations of kernels help?",
         "Kernels of kernels in several layers, or of what single kernels learn. Not convex: the solution is local.",
-        ("mlmkl", "dmkl", "2lmkl", "rls2-nonlinear", "deep-uniform"),
+        "mlmkl",
         {"kernels": "mlmkl", "normalize": "cosine"},
         "two layers, with the kernels and the scale of its publication",
     ),
@@ -84,7 +84,7 @@ QUESTIONS = (
         "closed",
         "What is found without a search?",
         "Weights by a formula or one program, then one machine: quick, and a start.",
-        ("alignf", "align", "easy"),
+        "alignf",
         {},
         "its weights make the combined kernel agree best with the target, in one program",
     ),
@@ -92,7 +92,7 @@ QUESTIONS = (
         "radius",
         "What if kernels have no common scale?",
         "The radius of the data is part of the criterion.",
-        ("kl-c", "do"),
+        "kl-c",
         {},
         "its criterion has the radius in it, so that a kernel gains nothing by being multiplied",
     ),
@@ -100,14 +100,14 @@ QUESTIONS = (
         "baseline",
         "What do learnt weights add?",
         "Baselines: equal weights, or the best kernel alone.",
-        ("uniform", "best"),
+        "uniform",
         {},
         "equal weights; learnt ones have to do better than this",
     ),
 )  # fmt: skip
 
 #: Of learners that were registered by users.
-OTHERS = Question("others", "Your own", "Learners that were registered here.", (), {}, "")
+OTHERS = Question("others", "Your own", "Learners that were registered here.", "", {}, "")
 
 
 def question(name: str) -> Question:
@@ -122,7 +122,7 @@ OF_TIMES = Question(
     SURVIVAL,
     "When will the event happen?",
     "Cox's model with weights of kernels, or with equal ones.",
-    (),
+    DEFAULT,
     {},
     "the learner of a plain fit",
 )
@@ -132,11 +132,13 @@ def grouped(survival: bool = False) -> list[tuple[Question, list[str]]]:
     """All learners that are registered now, each below one question; of survival those that have it."""
     if survival:
         return [(OF_TIMES, [DEFAULT, *survival_learners()])]
-    known = {name for one in QUESTIONS for name in one.learners}
+    # a class derived from another one does not answer its question
+    asked = {name: vars(kind).get("question", "") for name, kind in LEARNERS.items()}
     found = [
-        (one, [name for name in one.learners if name == DEFAULT or name in LEARNERS]) for one in QUESTIONS
+        (one, list(dict.fromkeys([one.usual, *(name for name in asked if asked[name] == one.name)])))
+        for one in QUESTIONS
     ]
-    own = [name for name in LEARNERS if name not in known]
+    own = [name for name in asked if asked[name] not in {one.name for one in QUESTIONS}]
     return [*found, (OTHERS, own)] if own else found
 
 

@@ -148,7 +148,7 @@ def _advise(asked: Question, spec: Spec, prepared: Prepared, train: Rows, n_held
         why += _features(spec, prepared, len(train))
         found.append(Advice("method", DEFAULT, why if plain else "the usual learner for kernels of your own"))
     else:
-        found.append(Advice("method", asked.learners[0], asked.why))
+        found.append(Advice("method", asked.usual, asked.why))
         if plain and not prepared.views:
             why = "the kernels that this learner is made for"
             found += [Advice(name, value, why) for name, value in asked.settings.items()]

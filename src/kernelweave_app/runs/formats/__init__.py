@@ -6,13 +6,10 @@ named: fit, predict, evaluate and path on the command line, several tables as vi
 
 from __future__ import annotations
 
-import csv
 import importlib
-import lzma
 import numbers
 import pkgutil
 import zipfile
-import zlib
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -33,11 +30,6 @@ Use = Literal["table", "kernels", "sparse"]
 
 #: Bytes that are read at once.
 CHUNK = 2**20
-#: Exceptions of files that are damaged or something else.
-BROKEN = (
-    *(ArithmeticError, AttributeError, EOFError, ImportError, KeyError, MemoryError, OSError, RuntimeError),
-    *(TypeError, ValueError, csv.Error, lzma.LZMAError, zlib.error),
-)
 
 
 @dataclass(frozen=True)
@@ -127,7 +119,7 @@ class Format(ABC):
 
     def check(self, path: Path, name: str, limits: FileLimits) -> None:
         """Raise for a file that is too large, or not what its name says; the first bytes have been looked at."""
-        limits.check(name, *checked(path, self).shape)
+        limits.check(name, *checked(path, self, name).shape)
 
     def kind(self, name: str) -> str:
         """What messages call a file of this name."""
@@ -186,13 +178,17 @@ def read_table(path: str | Path) -> DataFrame:
 
 def read_file(path: str | Path, *, dense: bool = True, texts: Collection[str] = ()) -> Joined:
     """Read a file with all views in it, and some columns as texts; see `Format.read` and `Format.with_texts`."""
-    return format_of(path).with_texts(texts).read(there(path), dense=dense)
+    source, form = there(path), format_of(path).with_texts(texts)
+    with one_error(path, "a table"):
+        return form.read(source, dense=dense)
 
 
 def read_rows(path: str) -> Any:
     """Sparse rows of a file; see `Format.rows`."""
     there(path.partition("#")[0])
-    return format_of(path).rows(path)
+    form = format_of(path)
+    with one_error(path, "sparse rows"):
+        return form.rows(path)
 
 
 def there(path: str | Path) -> Path:
@@ -205,20 +201,21 @@ def there(path: str | Path) -> Path:
     return source
 
 
-def checked(source: Path, form: Format) -> DataFrame:
-    """The table of a file, with rows, and with columns whose names differ and are text."""
-    with one_error(source, "a table"):
+def checked(source: Path, form: Format, name: object = None) -> DataFrame:
+    """The table of a file, with rows, and with columns whose names differ and are text; `name` is for messages."""
+    shown = name or source
+    with one_error(shown, "a table"):
         table = form.table(source)
     if table.shape[0] == 0 or table.shape[1] == 0:
-        raise InputError(f"{source} holds no rows or no columns, got {table.shape[0]} x {table.shape[1]}.")
+        raise InputError(f"{shown} holds no rows or no columns, got {table.shape[0]} x {table.shape[1]}.")
     table.columns = [str(c) for c in table.columns]
     if len(set(table.columns)) < len(table.columns):
-        raise same_name(source, list(table.columns))
-    for name in columns_of_objects(table, table.columns):
-        column = table[name]
+        raise same_name(shown, list(table.columns))
+    for each in columns_of_objects(table, table.columns):
+        column = table[each]
         if hold_only(column, numbers.Real | Decimal) and not hold_only(column, bool):
             # numbers beyond 64 bits, and decimals
-            table[name] = column.astype(float)
+            table[each] = column.astype(float)
     return table
 
 
@@ -230,7 +227,7 @@ def no_rows(path: str) -> InputError:
     )
 
 
-def same_name(source: Path, names: Sequence[str]) -> InputError:
+def same_name(source: object, names: Sequence[str]) -> InputError:
     """The error for columns that share a name."""
     again = [name for name, count in Counter(names).items() if count > 1]
     few = ", ".join(map(repr, again[:5])) + (", ..." if len(again) > 5 else "")
@@ -246,7 +243,7 @@ def one_error(name: object, what: str) -> Iterator[None]:
         raise
     except zipfile.BadZipFile as error:
         raise InputError(f"{name} is damaged: {one_line(error)}.") from error
-    except BROKEN as error:
+    except Exception as error:  # a damaged file raises anything, also lack of memory
         raise InputError(f"{name} cannot be read as {what}: {one_line(error)}.") from error
 
 
@@ -293,4 +290,5 @@ def check_file(path: Path, name: str, limits: FileLimits) -> None:
     starts = [one.start for one in formats() if one.start and start.startswith(one.start)]
     if (starts and not form.start) or (form.start and form.start not in starts):
         raise InputError(f"{name} is not what its name says: the content is not a {form.kind(name)} table.")
-    form.check(path, name, limits)
+    with one_error(name, f"a {form.kind(name)} table"):
+        form.check(path, name, limits)

@@ -15,7 +15,7 @@ from typing import Any
 
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
-from kernelweave_app.runs.formats import BROKEN, CHUNK, FileLimits, Format, same_name
+from kernelweave_app.runs.formats import CHUNK, FileLimits, Format, same_name
 from kernelweave_app.runs.joining import Joined
 
 #: Separators of text tables, the usual one first.
@@ -264,7 +264,7 @@ def header_of(path: Path) -> list[str]:
         if not lines or lines[0].count('"') % 2 or _CONTROL.search("".join(lines)):
             return []
         return next(csv.reader(lines, delimiter=find_separator(lines)), [])
-    except BROKEN:
+    except Exception:
         return []
 
 
