@@ -163,7 +163,7 @@ FALSE = {
     "indefinite": (np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.9], [0.0, 0.9, 1.0]]), "eigenvalues from -0.273 to 2.27"),
     "negative": (-K, "not positive semidefinite"),
     "a missing value": (np.where(np.eye(3, k=1) > 0, np.nan, K), "got 2 NaN and 0 infinity"),
-    "infinity": (np.where(np.eye(3) > 0, np.inf, K), "got 0 NaN and 3 infinity"),
+    "infinity": (np.where(np.eye(3) > 0, np.inf, K), "kernel 0 holds NaN or infinity"),
 }  # fmt: skip
 
 

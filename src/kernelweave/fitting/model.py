@@ -239,8 +239,8 @@ class Model:
         base = np.atleast_2d(self.weights)
         own = self.layers[output] if self.layers else None
         other = next((one.weights for one in self.layers if one is not None), ())
-        upper = [np.full(len(w), 1.0 / len(w)) for w in other] if own is None else own.weights
-        return [base[min(output, len(base) - 1)], *upper]
+        every = [base[min(output, len(base) - 1)], *(other if own is None else own.weights)]
+        return [np.full(len(w), 1.0 / len(w)) for w in every] if own is None and other else every
 
     def kernel_parameters(self, output: int) -> dict[str, float]:
         """Learnt parameters of the kernel of one output by their names: of each kernel as it is, then of the function.
