@@ -260,13 +260,13 @@ class Catalogue:
         except InputError:
             return 0
 
-    def new_rows(self, model: BaseMKL, folder: Path, data: Data) -> NewRows:
-        """New rows as the model of a run takes them."""
+    def new_rows(self, model: BaseMKL, folder: Path, data: Data, target: str = "") -> NewRows:
+        """New rows, and the truth in them, as the model of a run takes them."""
         import pandas as pd
 
         if data.tables or columns_of(model):
             self.tables(data)  # a table is needed, and not too many cells
-            texts = texts_of(model)
+            texts = texts_of(model, target)
             read = {
                 name: read_file(path, texts=texts) if texts else self._whole(Path(path), Path(path).name)
                 for name, path in self.paths(data).items()
