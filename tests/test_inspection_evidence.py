@@ -628,7 +628,7 @@ def test_the_simplest_rule_counts_rows_by_their_weights(tmp_path, rng):
 
 @pytest.mark.parametrize("kinds", [(int, float), (bool, int), (float, int), (int, bool)])
 def test_classes_of_another_type_are_those_that_they_equal(kinds, rng):
-    """Texts of them were compared: of rows that were all predicted right 0 % were."""
+    """Their texts differ, as 1 and 1.0."""
     X = rng.normal(size=(60, 2))
     y = X[:, 0] > 0.0
     model = kw.MKLClassifier(kw.banks.linear_features(2), "rls2", alpha=1e-3).fit(
@@ -647,7 +647,7 @@ def test_classes_of_another_type_are_those_that_they_equal(kinds, rng):
 
 
 def test_simple_rules_of_long_names_are_not_cut_to_those_of_the_held_out_rows(rng):
-    """Always "nobody" was right where the truth was "no"; and what is worse is said to be."""
+    """Always "nobody" is wrong where the truth is "no"; and what is worse is said to be."""
     X = rng.normal(size=(60, 2))
     y = np.where(X[:, 0] > 0.9, "a", np.where(X[:, 0] > 0.6, "no", "nobody"))
     model = kw.MKLClassifier(kw.banks.linear_features(2), "rls2", alpha=1.0).fit(X, y)

@@ -182,7 +182,7 @@ def test_files_without_rows_keep_the_fractions_of_all_targets(tmp_path):
     again = kw.load(tmp_path / "model.skops")
     assert isinstance(again.model_.source, RowlessSource)
     found = kw.inspection.view_weights(model)
-    # those of the first target alone, before
+    # the first target alone has none there
     assert found["x2"] > 0.1
     assert kw.inspection.view_weights(again) == found
     kw.save(again, tmp_path / "again.skops")

@@ -1402,6 +1402,12 @@ def test_decimal_commas_are_told_whatever_separates_fields(separator, tmp_path):
     # between thousands, or between decimals: only a table with semicolons says which
     path.write_text(f"b{separator}n\n1,250{separator}1\n2,500{separator}2\n")
     assert read_table(path)["b"].tolist() == ([1.25, 2.5] if separator == ";" else ["1,250", "2,500"])
+    # a point after the rows that are looked at
+    path.write_text(f"b{separator}n\n" + f"1,25{separator}1\n" * 60 + f"2.5{separator}2\n")
+    with pytest.raises(kw.InputError, match="column 'b' holds numbers with decimal commas"):
+        read_table(path)
+    # of texts that look like numbers
+    assert read_file(path, texts=["b"]).table["b"].tolist() == ["1,25"] * 60 + ["2.5"]
 
 
 def test_commas_and_points_are_mixed_in_numbers_alone(tmp_path):

@@ -195,3 +195,14 @@ def test_new_rows_are_read_by_the_types_of_the_run(place, kind, tmp_path):
     out = tmp_path / "out.csv"
     assert main(["predict", str(folder), str(new), "--out", str(out)]) == 0
     np.testing.assert_allclose(pd.read_csv(out)["prediction"], shown, atol=1e-7)
+
+
+def test_labels_that_look_like_numbers_in_fewer_rows_are_known(place, rng):
+    y = np.array(["01", "02", "x"] * 20)
+    frame = pd.DataFrame({"a": rng.normal(size=60) + 3.0 * (y == "02") - 3.0 * (y == "01"), "y": y})
+    for name, rows in (("labels.csv", frame), ("fewer.csv", frame[y != "x"].assign(a=frame["a"] + 0.001))):
+        rows.to_csv(place.places.root / name, index=False)
+    found = place.predict(
+        run(place, {"tables": ["labels.csv"]}, {"target": "y"}), Data(tables=[file_id("fewer.csv")])
+    )
+    assert found.scores["accuracy"] > 0.9

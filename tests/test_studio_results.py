@@ -411,7 +411,7 @@ def test_predictions_of_new_rows_stand_at_their_rows(classes, rng, tmp_path):
     rows = SimpleNamespace(table=new, X=new[["a", "b"]], keys=None, stands_for={})
     data = Data(tables=["set-x"])
     catalogue = SimpleNamespace(
-        new_rows=lambda model, folder, data: rows,
+        new_rows=lambda *given: rows,
         paths=lambda data: {"t 1": "x.csv"},
         names=lambda data: ["t 1"],
         entry=lambda file: SimpleNamespace(

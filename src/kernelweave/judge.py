@@ -696,7 +696,7 @@ def wrong_parameter(p: Mapping[str, Any]) -> str:
     """What is wrong with the parameter of a set of weights or of a loss, or nothing."""
     limits, value = SETS[p["set"]], p["set_value"]
     if limits and not (isinstance(value, int | float) and limits[0] < value <= limits[1]):
-        span = f"above {limits[0]:g} and at most {limits[1]:g}"
+        span = f"above {limits[0]} and at most {limits[1]}"
         return f"The set {p['set']} needs a number `set_value` {span}, not {value!r}."
     if p["criterion"] == "margins" and not (isinstance(value, int | float) and 0 <= value <= 1):
         return f"The margins need a number `set_value` from 0 to 1, not {value!r}."

@@ -50,6 +50,9 @@ SHARED_ROWS, NEAR_MIDDLE, LANCZOS_STEPS, LANCZOS_EACH, LANCZOS_TOL = 500, 30.0, 
 #: Columns that the reduction takes at a time; LAPACK's own 32 take a tenth longer at hundreds of rows, one by one twice
 #: as long.
 BLOCK = 16
+#: From how many right-hand sides on reflectors are applied in blocks, which takes half the time of one by one, and the
+#: numbers that LAPACK then needs for each of them and beside.
+IN_BLOCKS, FOR_EACH, BESIDE = 16, 32, 65 * 64
 #: Most numbers of solutions at several regularisation parameters that are computed together.
 MOST_NUMBERS = 2**22
 #: Relative residual above which a solution is refined once.
@@ -259,8 +262,10 @@ def _tridiagonal(S: Array) -> Solver:
 
     def rotate(B: Array, transposed: str) -> Array:
         out = np.array(B, order="F")
+        width = out.shape[1]
         if n > 1:
-            out[1:] = lapack.dormqr("L", transposed, reflectors, tau, out[1:], max(1, out.shape[1]))[0]
+            room = FOR_EACH * width + BESIDE if width >= IN_BLOCKS else max(1, width)
+            out[1:] = lapack.dormqr("L", transposed, reflectors, tau, out[1:], room)[0]
         return out
 
     def solver(alphas: Array) -> tuple[Callable[[Array], Array], float]:

@@ -53,9 +53,10 @@ def dates_of(model: BaseMKL) -> set[str]:
     return {one.names_[form.place] for one in _tables_read(model) for form in one.dates_}
 
 
-def texts_of(model: BaseMKL) -> set[str]:
-    """Names of the columns of a model that held texts, such as categories; truth values are none."""
-    found: set[str] = set()
+def texts_of(model: BaseMKL, target: str = "") -> set[str]:
+    """Names of the columns of a model that held texts, such as categories and labels; truth values are none."""
+    labels = any(isinstance(label, str) for label in getattr(model, "classes_", ()))
+    found = {target} if target and labels else set()
     for one in _tables_read(model):
         for j, categories in enumerate(one.categories_):
             words = {category for category in categories if isinstance(category, str)} - {"False", "True"}

@@ -166,9 +166,7 @@ def read_new(
     target: str = "",
 ) -> NewRows:
     """Read tables, and the truth in them, as a run read those that its model was learnt from; see `match_new`."""
-    dense, texts = bool(join) or not sparse_views_of(model), texts_of(model)
-    if target and any(isinstance(label, str) for label in getattr(model, "classes_", ())):
-        texts = {*texts, target}
+    dense, texts = bool(join) or not sparse_views_of(model), texts_of(model, target)
     paths = name_tables([path, *files_in(join)])
     read = {name: read_file(file, dense=dense, texts=texts) for name, file in paths.items()}
     return match_new(model, folder, read, path, key=key, view=view, gram=gram)

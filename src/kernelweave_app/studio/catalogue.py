@@ -8,7 +8,7 @@ import re
 import threading
 import warnings
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Hashable
+from collections.abc import AsyncIterator, Callable, Collection, Hashable
 from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -260,15 +260,15 @@ class Catalogue:
         except InputError:
             return 0
 
-    def new_rows(self, model: BaseMKL, folder: Path, data: Data) -> NewRows:
-        """New rows as the model of a run takes them."""
+    def new_rows(self, model: BaseMKL, folder: Path, data: Data, target: str = "") -> NewRows:
+        """New rows, and the truth in them, as the model of a run takes them."""
         import pandas as pd
 
         if data.tables or columns_of(model):
             self.tables(data)  # a table is needed, and not too many cells
-            texts = texts_of(model)
+            texts = texts_of(model, target)
             read = {
-                name: read_file(path, texts=texts) if texts else self._whole(Path(path), Path(path).name)
+                name: read_whole(Path(path), texts) if texts else self._whole(Path(path), Path(path).name)
                 for name, path in self.paths(data).items()
             }
             [first, *_] = self.paths(data).values()
@@ -338,9 +338,12 @@ def try_reading(path: Path) -> None:
         read_whole(path)
 
 
-def read_whole(path: Path) -> Joined:
-    """A file with all views in it. Lists and other cells that cannot be counted are refused; dates can be left out."""
-    found = read_file(path)
+def read_whole(path: Path, texts: Collection[str] = ()) -> Joined:
+    """A file with all views in it, and some columns as texts.
+
+    Lists and other cells that cannot be counted are refused; dates can be left out.
+    """
+    found = read_file(path, texts=texts)
     objects = columns_of_objects(found.table, found.table.columns)
     check_cells(found.table, [name for name in objects if not hold_only(found.table[name], Hashable)])
     return found

@@ -74,7 +74,7 @@ def predict_table(
 
     model = load(model_file)
     data = assign(model, catalogue, data, data.key)
-    found = catalogue.new_rows(model, folder, data)
+    found = catalogue.new_rows(model, folder, data, spec.target)
     table, X, keys = found.table, found.X, found.keys
     classifier = hasattr(model, "classes_")
     if times is not None and not spec.survival:

@@ -79,8 +79,8 @@ class Text(Format):
         while table.shape[1] and not header[table.shape[1] - 1 :][0] and table.iloc[:, -1].isna().all():
             # a separator at the end of every line
             table = table.iloc[:, :-1]
-        if options.get("sep") == ";":
-            _check_decimals(path, table)
+        if options.get("sep") == ";" or "decimal" in options:
+            _check_decimals(path, table.drop(columns=list(self.texts), errors="ignore"))
         return table
 
     def check(self, path: Path, name: str, limits: FileLimits) -> None:
