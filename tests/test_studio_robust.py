@@ -163,7 +163,9 @@ def test_more_than_six_tables_stay_in_memory(tmp_path, monkeypatch):
             tmp_path / f"t{k:02d}.csv", index=False
         )
     reads = []
-    monkeypatch.setattr(catalogue, "read_file", lambda path: reads.append(path.name) or read_file(path))
+    monkeypatch.setattr(
+        catalogue, "read_file", lambda path, **how: reads.append(path.name) or read_file(path, **how)
+    )
     tables = Catalogue(Places(tmp_path), Limits())
     paths = sorted(tmp_path.glob("*.csv"))
     for _ in range(3):
