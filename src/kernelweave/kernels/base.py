@@ -5,10 +5,9 @@ from __future__ import annotations
 import numbers
 import typing
 from abc import ABC
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
-from functools import cache
+from functools import cache, wraps
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -38,12 +37,16 @@ VIEW_NAME = Text() | None
 KERNELS: dict[str, type[Kernel]] = {}
 #: Entries that `Kernel.from_statistic` computes at a time, so that what a formula needs stays in the cache.
 BLOCK = 2**15
-#: What to do where the methods of somebody's kernel fail.
-OF_FORMULA = "Correct its `formula`; numbers from training rows need `_fit` and `is_fitted`."
-OF_ROWS = (
-    "Correct its class: table.take() is a CSR array of sparse rows, and IncompleteRows with missing='skip'. Or pass "
-    "other rows."
-)
+#: What to do where these methods of somebody's kernel fail.
+REMEDIES = {
+    "formula": "Correct its `formula`; numbers from training rows need `_fit` and `is_fitted`.",
+    "_fit": "Correct its `_fit(rows)`.",
+    **dict.fromkeys(
+        ("_gram", "_diag", "_features"),
+        "Correct its class: table.take() is a CSR array of sparse rows, and IncompleteRows with missing='skip'. Or "
+        "pass other rows.",
+    ),
+}
 
 
 class Kernel(KernelFunction, ABC):
@@ -115,6 +118,9 @@ class Kernel(KernelFunction, ABC):
                 f"{cls.__name__} has `_fit`, and no `is_fitted` says when it is needed. Define the property: whether "
                 "all numbers from training rows are known."
             )
+        if not cls.__module__.startswith("kernelweave."):
+            for name in REMEDIES.keys() & vars(cls).keys():
+                setattr(cls, name, _named(vars(cls)[name], REMEDIES[name]))
         if not described:
             return
         name = cls.__name__.lower()
@@ -178,9 +184,7 @@ class Kernel(KernelFunction, ABC):
         other rows, fit it first, see :meth:`fitted`.
         """
         left, right = as_tables(X, Z, missing=self.takes_missing)
-        kernel = self._on_rows(left if right is None else right)
-        with _named(kernel, OF_ROWS):
-            K = kernel._gram(left, right)
+        K = self._on_rows(left if right is None else right)._gram(left, right)
         return mirror(K) if right is None else K
 
     def diag(self, X: TableLike) -> FloatArray:
@@ -192,9 +196,7 @@ class Kernel(KernelFunction, ABC):
             Rows.
         """
         table = X if isinstance(X, Table) else as_table(X, missing=self.takes_missing)
-        kernel = self._on_rows(table)
-        with _named(kernel, OF_ROWS):
-            return kernel._diag(table)
+        return self._on_rows(table)._diag(table)
 
     def fitted(self, X: TableLike, sample_weight: ArrayLike | None = None) -> Kernel:
         """Return the kernel with its statistics of training rows: medians, means, deviations.
@@ -235,8 +237,7 @@ class Kernel(KernelFunction, ABC):
         """
         if self.is_fitted:
             return self
-        with _named(self, "Correct its `_fit(rows)`."):
-            found = self._fit(rows)
+        found = self._fit(rows)
         if not self.inner and not getattr(found, "is_fitted", False):
             raise InputError(
                 f"`_fit(rows)` of {type(self).__name__} must return the kernel with its numbers, for which `is_fitted` "
@@ -266,9 +267,7 @@ class Kernel(KernelFunction, ABC):
             the table, not on its rows. Do not modify the array: it may be a view of the data.
         """
         table = X if isinstance(X, Table) else as_table(X, missing=self.takes_missing)
-        kernel = self._on_rows(table)
-        with _named(kernel, OF_ROWS):
-            return kernel._features(table)
+        return self._on_rows(table)._features(table)
 
     def transform(self, X: TableLike) -> FloatArray:
         """Return the feature map of the rows of `X` as a dense array.
@@ -399,20 +398,18 @@ class Kernel(KernelFunction, ABC):
         >>> RBF(gamma=0.5).from_statistic(np.array([0.0, 2.0]))
         array([1.        , 0.36787944])
         """
-        # of nodes of graphs `persistence.onnx_file` says what is wrong
-        with _named(self, OF_FORMULA) if isinstance(S, np.ndarray) else nullcontext():
-            if out is None:
-                values = self.formula(np, S, sq_left, sq_right)
-                return values.copy() if values is S and isinstance(S, np.ndarray) else values
-            step = max(1, BLOCK * len(S) // max(S.size, 1))
-            for start in range(0, len(S), step):
-                rows = slice(start, start + step)
-                left, right = (
-                    norms[rows] if norms is not None and norms.ndim == S.ndim and len(norms) > 1 else norms
-                    for norms in (sq_left, sq_right)
-                )
-                out[rows] = self.formula(np, S[rows], left, right)
-            return out
+        if out is None:
+            values = self.formula(np, S, sq_left, sq_right)
+            return values.copy() if values is S and isinstance(S, np.ndarray) else values
+        step = max(1, BLOCK * len(S) // max(S.size, 1))
+        for start in range(0, len(S), step):
+            rows = slice(start, start + step)
+            left, right = (
+                norms[rows] if norms is not None and norms.ndim == S.ndim and len(norms) > 1 else norms
+                for norms in (sq_left, sq_right)
+            )
+            out[rows] = self.formula(np, S[rows], left, right)
+        return out
 
     def layer(self) -> KernelFunction:
         """The kernel as a function of inner products, to be evaluated in the feature space of another kernel.
@@ -553,24 +550,24 @@ def _bare_numbers(kind: type[Kernel]) -> list[str]:
     ]
 
 
-@contextmanager
-def _named(kernel: Kernel, remedy: str) -> Iterator[None]:
-    """What the methods of somebody's kernel raise becomes an `InputError` with its name."""
-    try:
-        yield
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        if isinstance(error, InputError) or not _is_own(kernel):
+def _named(method: Callable[..., Any], remedy: str) -> Callable[..., Any]:
+    """A method of somebody's kernel; what it raises becomes an `InputError` with the name of the kernel."""
+
+    @wraps(method)
+    def checked(kernel: Kernel, *args: Any) -> Any:
+        try:
+            return method(kernel, *args)
+        except InputError:
             raise
-        if not kernel.is_fitted:
-            remedy = "It takes numbers from training rows: call fitted(X) first."
-        raise InputError(
-            f"The kernel {kernel.label!r:.200} fails with {type(error).__name__}: {error}. {remedy}"
-        ) from error
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            what = (
+                remedy if kernel.is_fitted else "It takes numbers from training rows: call fitted(X) first."
+            )
+            raise InputError(
+                f"The kernel {kernel.label!r:.200} fails with {type(error).__name__}: {error}. {what}"
+            ) from error
 
-
-def _is_own(kernel: Kernel) -> bool:
-    """Whether a kernel, or a term of it, has a class outside of this package."""
-    return not type(kernel).__module__.startswith("kernelweave.") or any(map(_is_own, kernel.inner))
+    return checked
 
 
 def set_fields(frozen: Kernel, /, **values: object) -> None:

@@ -227,10 +227,14 @@ def _as_graph(kernel: Kernel) -> Iterator[None]:
     """Says which kernel it is that has no graph."""
     try:
         yield
-    except (AttributeError, TypeError) as error:
+    except (AttributeError, TypeError, InputError) as error:
+        # kernels of others have their own words for what they do not take
+        cause = error.__cause__ if isinstance(error, InputError) else error
+        if not isinstance(cause, AttributeError | TypeError):
+            raise
         raise InputError(
             f"The kernel {kernel.label!r} has no ONNX form. Save the model with kernelweave.save instead. It uses what "
-            f"graphs do not have: {error}."
+            f"graphs do not have: {cause}."
         ) from None
 
 
