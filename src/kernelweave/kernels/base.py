@@ -8,7 +8,7 @@ from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache, wraps
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -543,7 +543,7 @@ def _bare_numbers(kind: type[Kernel]) -> list[str]:
     hints = typing.get_type_hints(kind, include_extras=True)
     return [
         one.name
-        for one in fields(kind)  # type: ignore[arg-type]
+        for one in fields(cast(Any, kind))
         if one.init
         and hints[one.name] in (float, int)
         and (one.default is MISSING or isinstance(one.default, numbers.Real))

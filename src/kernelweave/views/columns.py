@@ -6,6 +6,7 @@ import numbers
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -114,9 +115,9 @@ class Column:
 def _code(value: Any, code: Mapping[str | float, float]) -> float:
     """The position of a category, also where numbers and truth values were written otherwise when it was seen."""
     found = code.get(_category(value))
-    if found is None and isinstance(value, numbers.Number | np.bool_):
+    if found is None and isinstance(value, numbers.Real | Decimal | np.bool_):
         # 1 is "1", and 1.0 of a column that lacked cells too; 0 and 1 are truth values
-        number = float(value)  # type: ignore[arg-type]
+        number = float(value)
         whole = number.is_integer()
         ways = (
             number,

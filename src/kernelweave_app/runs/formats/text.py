@@ -264,7 +264,7 @@ def header_of(path: Path) -> list[str]:
         if not lines or lines[0].count('"') % 2 or _CONTROL.search("".join(lines)):
             return []
         return next(csv.reader(lines, delimiter=find_separator(lines)), [])
-    except Exception:
+    except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError, csv.Error):
         return []
 
 
