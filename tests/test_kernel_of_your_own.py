@@ -261,6 +261,23 @@ def test_rows_that_a_kernel_does_not_take_are_told_with_its_name(make):
             fitted(make(), rows, **settings)
 
 
+@dataclass(frozen=True)
+class Named(Cells, described=False):
+    """Calls a method of its own by the names of its arguments, and has one without an instance."""
+
+    def _gram(self, left, right):
+        return super()._gram(left=left, right=right)
+
+    @staticmethod
+    def _diag(table):
+        return (1.0 + np.square(table.take()).sum(axis=1)) ** 2
+
+
+def test_methods_may_be_static_or_called_by_names():
+    np.testing.assert_array_equal(Named()(X), Cells()(X))
+    np.testing.assert_array_equal(Named().diag(X), Cells().diag(X))
+
+
 def test_mistakes_of_this_package_stay_what_they_are(monkeypatch):
     monkeypatch.setattr(kernels.Linear, "_features", lambda self, table: 1 / 0)
     with pytest.raises(ZeroDivisionError):

@@ -8,6 +8,7 @@ from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache, wraps
+from types import FunctionType
 from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
@@ -120,7 +121,8 @@ class Kernel(KernelFunction, ABC):
             )
         if not cls.__module__.startswith("kernelweave."):
             for name in REMEDIES.keys() & vars(cls).keys():
-                setattr(cls, name, _named(vars(cls)[name], REMEDIES[name]))
+                if isinstance(vars(cls)[name], FunctionType):
+                    setattr(cls, name, _named(vars(cls)[name], REMEDIES[name]))
         if not described:
             return
         name = cls.__name__.lower()
@@ -554,9 +556,9 @@ def _named(method: Callable[..., Any], remedy: str) -> Callable[..., Any]:
     """A method of somebody's kernel; what it raises becomes an `InputError` with the name of the kernel."""
 
     @wraps(method)
-    def checked(kernel: Kernel, *args: Any) -> Any:
+    def checked(kernel: Kernel, *args: Any, **kwargs: Any) -> Any:
         try:
-            return method(kernel, *args)
+            return method(kernel, *args, **kwargs)
         except InputError:
             raise
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
