@@ -38,7 +38,6 @@ BLOCK = re.compile(r"(?:^<!-- (needs|program): (.*?) -->\n)?^```python\n(.*?)^``
 
 
 @pytest.mark.full
-@pytest.mark.sampled(4)
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("page", WITH_CODE)
 def test_every_block_runs_as_copied(page, capsys, tmp_path, monkeypatch):
