@@ -37,11 +37,13 @@ WITH_CODE = sorted(
 BLOCK = re.compile(r"(?:^<!-- (needs|program): (.*?) -->\n)?^```python\n(.*?)^```$", re.S | re.M)
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("page", WITH_CODE)
 def test_every_block_runs_as_copied(page, capsys, tmp_path, monkeypatch):
     """In order, in one scope and an empty folder; results after `>>>` are compared.
+
+    `.ci/run` runs them by themselves, as pages register kernels, losses and findings for good.
 
     Blocks of `program:` are those of `benchmarks/coming_from.py`. Without a package that a block needs, the blocks
     before it have run, and the rest of the page is skipped.
