@@ -27,7 +27,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import eigh, lapack
+from scipy.linalg import blas, eigh, lapack
 
 from kernelweave._checks import InputError, of_given_rows
 from kernelweave._threads import blas_threads_for
@@ -47,6 +47,9 @@ FACTORISE = 5
 #: Rows for each output with which a few share one factorisation, if each is within a multiple of the middle one; steps
 #: of Lanczos at most, how often these look at their residual, and the relative one at which they end.
 SHARED_ROWS, NEAR_MIDDLE, LANCZOS_STEPS, LANCZOS_EACH, LANCZOS_TOL = 500, 30.0, 80, 4, 1e-12
+#: Rows for each output from which many alphas share one Krylov space, and the share of the rows, its inverse, that are its
+#: steps at most.
+KRYLOV_ROWS, KRYLOV_SHARE = 300, 3
 #: Columns that the reduction takes at a time; LAPACK's own 32 take a tenth longer at hundreds of rows, one by one twice
 #: as long.
 BLOCK = 16
@@ -168,18 +171,18 @@ def _at_weights(
             return lambda B: np.ascontiguousarray(system.solve(B[0].T).T)[None], system.log_det()
 
         return lambda B: problem.gram.matvec(effective, B[0])[None], factorised, False
-    K = problem.gram.combine(effective)
+    # of these only upper triangles are read
+    K = problem.gram.combine_upper(effective)
     if len(alphas) <= FACTORISE:
-        return lambda B: _by(B, K), _shared(K, problem.inverse_weights, middle), True
-    S = K * root
-    S *= root[:, None]
-    reduced = _tridiagonal(S)
+        return lambda B: _by_upper(B, K), _shared(K, problem.inverse_weights, middle), True
+    S = K if (root == 1.0).all() else np.triu(K) * root * root[:, None]
+    solver = _krylov(S) if len(root) >= KRYLOV_ROWS * len(problem.targets) else _tridiagonal(S.copy())
 
     def whitened(alphas: Array) -> tuple[Callable[[Array], Array], float]:
-        solve, _ = reduced(alphas)
+        solve, _ = solver(alphas)
         return lambda B: solve(B * root) * root, math.nan
 
-    return lambda B: _by(B, K), whitened, True
+    return lambda B: _by_upper(B, K), whitened, True
 
 
 def _shared(K: Array, inverse_weights: Array, middle: float) -> Solver:
@@ -191,61 +194,102 @@ def _shared(K: Array, inverse_weights: Array, middle: float) -> Solver:
         return first.solve((v / root)[:, None])[:, 0] / root
 
     def one(b: Array, alphas: Array) -> Array:
-        found, known = _shifted(inverse, b * root, alphas - middle)
+        # with A the inverse, (A^-1 + shift I) x = b is (I + shift A) z = b and x = A z
+        _, found, known = _shifted(inverse, b * root, np.ones(len(alphas)), alphas - middle, LANCZOS_STEPS)
         for k in np.flatnonzero(~known):
             found[k] = DenseSystem(K.copy(), float(alphas[k]), inverse_weights).solve(b[:, None])[:, 0] / root
         return found * root
 
     def solver(alphas: Array) -> tuple[Callable[[Array], Array], Array]:
-        def solve(B: Array) -> Array:
-            out = np.empty(B.shape)
-            for t, rows in enumerate(B.transpose(1, 0, 2)):
-                if (rows == rows[0]).all():
-                    out[:, t] = one(rows[0], alphas)
-                else:
-                    for k, row in enumerate(rows):
-                        out[k, t] = one(row, alphas[[k]])[0]
-            return out
-
-        return solve, np.where(alphas == middle, first.log_det(), math.nan)
+        return _each(one, alphas), np.where(alphas == middle, first.log_det(), math.nan)
 
     return solver
 
 
-def _shifted(inverse: Callable[[Array], Array], b: Array, shifts: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """``(A + shift I)^-1 b`` for several shifts, given ``v -> A^-1 v``, and whether each was reached.
+def _krylov(S: Array) -> Solver:
+    """Solutions at several regularisation parameters in one Krylov space, or by a reduction if this needs many steps."""
+    n = len(S)
+    reduced: list[Solver] = []
 
-    One Krylov space of the inverse, by Lanczos' method with orthogonalisation against all vectors: with
-    ``A^-1 V = V T + u e'`` and ``(I + shift T) z = |b| e_1`` the solution is ``V T z + z_m u``, and the residual
-    ``shift z_m u``.
+    def times(v: Array) -> Array:
+        # the upper triangle in C order is the lower one of the Fortran-ordered transpose
+        out: Array = blas.dsymv(1.0, S.T, v, lower=1)
+        return out
+
+    def one(b: Array, alphas: Array) -> Array:
+        found, _, known = _shifted(times, b, alphas, np.ones(len(alphas)), n // KRYLOV_SHARE)
+        if not known.all():
+            if not reduced:
+                reduced.append(_tridiagonal(S.copy()))
+            rows = np.broadcast_to(b, (len(alphas), 1, n))
+            found = reduced[0](alphas)[0](rows)[:, 0]
+        return found
+
+    return lambda alphas: (_each(one, alphas), math.nan)
+
+
+def _each(one: Callable[[Array, Array], Array], alphas: Array) -> Callable[[Array], Array]:
+    """Solutions for every output, given those of one right-hand side at all alphas, or at some of them."""
+
+    def solve(B: Array) -> Array:
+        out = np.empty(B.shape)
+        for t, rows in enumerate(B.transpose(1, 0, 2)):
+            if (rows == rows[0]).all():
+                out[:, t] = one(rows[0], alphas)
+            else:
+                for k, row in enumerate(rows):
+                    out[k, t] = one(row, alphas[[k]])[0]
+        return out
+
+    return solve
+
+
+def _shifted(
+    times: Callable[[Array], Array], b: Array, plain: Array, share: Array, most: int
+) -> tuple[Array, Array, NDArray[np.bool_]]:
+    """``x`` with ``(plain I + share A) x = b`` for several pairs of numbers, A x, and whether each was reached.
+
+    One Krylov space of A, given ``v -> A v``, by Lanczos' method with orthogonalisation against all vectors: with
+    ``A V = V T + u e'`` and ``(plain I + share T) z = |b| e_1`` the solution is ``V z``, and the residual
+    ``share z_m u``. The least and the largest ratio of both numbers are reached last.
     """
-    size = float(np.linalg.norm(b))
+    size, n = float(np.linalg.norm(b)), len(b)
     if not size > 0:
-        return np.zeros((len(shifts), len(b))), np.ones(len(shifts), dtype=bool)
-    most = min(LANCZOS_STEPS, len(b))
-    V, T = np.empty((most, len(b))), np.zeros((most, most))
+        return np.zeros((len(plain), n)), np.zeros((len(plain), n)), np.ones(len(plain), dtype=bool)
+    most = max(1, min(most, n))
+    V, diagonal, beside = np.empty((most, n)), np.empty(most), np.empty(most)
+    ratio = share / plain
+    ends = [int(np.argmax(ratio)), int(np.argmin(ratio))]
     u, beta = b / size, 0.0
-    for m in range(most):
-        V[m] = u
-        if m:
-            T[m, m - 1] = T[m - 1, m] = beta
-        u = inverse(V[m])
-        T[m, m] = float(V[m] @ u)
-        for _ in range(2):
-            u = u - V[: m + 1].T @ (V[: m + 1] @ u)
-        beta = float(np.linalg.norm(u))
-        if m % LANCZOS_EACH and m + 1 < most and beta > LANCZOS_TOL:
-            u = u / beta
-            continue
-        inside = np.eye(m + 1) + shifts[:, None, None] * T[: m + 1, : m + 1]
-        start = np.zeros((len(shifts), m + 1, 1))
-        start[:, 0] = size
-        z = np.linalg.solve(inside, start)[:, :, 0]
-        known = np.abs(shifts * z[:, m]) * beta <= LANCZOS_TOL * size
-        if known.all() or m + 1 == most:
+
+    def inside(k: int, m: int) -> tuple[Array, bool]:
+        """z, and whether the residual is small."""
+        z, wrong = np.zeros(m), 0
+        z[0] = size
+        if m == 1:
+            z /= plain[k] + share[k] * diagonal[0]
+        else:
+            _, _, z, wrong = lapack.dptsv(plain[k] + share[k] * diagonal[:m], share[k] * beside[: m - 1], z)
+        return z, wrong == 0 and abs(share[k] * z[-1]) * beta <= LANCZOS_TOL * size
+
+    for m in range(1, most + 1):
+        V[m - 1] = u
+        own, u = V[:m], times(V[m - 1])
+        diagonal[m - 1] = own[-1] @ u
+        u -= diagonal[m - 1] * own[-1]
+        if m > 1:
+            u -= beta * own[-2]
+        u -= (own @ u) @ own
+        beta = beside[m - 1] = math.sqrt(float(u @ u))
+        if m == most or beta <= LANCZOS_TOL or (m % LANCZOS_EACH == 0 and all(inside(k, m)[1] for k in ends)):
             break
-        u = u / beta
-    return (z @ T[: m + 1, : m + 1]) @ V[: m + 1] + z[:, m:] * u, known
+        u /= beta
+    found = [inside(k, m) for k in range(len(plain))]
+    z, known = np.array([one for one, _ in found]), np.array([good for _, good in found])
+    across = z * diagonal[:m]
+    across[:, 1:] += z[:, :-1] * beside[: m - 1]
+    across[:, :-1] += z[:, 1:] * beside[: m - 1]
+    return z @ V[:m], across @ V[:m] + z[:, m - 1 :] * u, known
 
 
 def _by(B: Array, K: Array) -> Array:
@@ -253,8 +297,17 @@ def _by(B: Array, K: Array) -> Array:
     return (B.reshape(-1, B.shape[-1]) @ K).reshape(*B.shape[:-1], K.shape[1])
 
 
+def _by_upper(B: Array, K: Array) -> Array:
+    """``B @ K`` as `_by`, for a symmetric K of which the upper triangle is read."""
+    product: Array = blas.dsymm(1.0, K.T, B.reshape(-1, len(K)).T, lower=1)
+    return product.T.reshape(B.shape)
+
+
 def _tridiagonal(S: Array) -> Solver:
-    """``alphas -> (B -> (S + alpha I)^-1 B)`` for rows of B, from one reduction ``S = Q T Q'``; S is overwritten."""
+    """``alphas -> (B -> (S + alpha I)^-1 B)`` for rows of B, from one reduction ``S = Q T Q'``; S is overwritten.
+
+    The upper triangle of S is read.
+    """
     n = len(S)
     held, diagonal, beside, tau, _ = lapack.dsytrd(S.T, lower=1, lwork=BLOCK * n, overwrite_a=1)
     # below its diagonal are reflectors, as in a QR factorisation of all rows but the first
