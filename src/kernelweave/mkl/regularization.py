@@ -12,8 +12,8 @@ is added.
 
 Many regularisation parameters at the same weights cost little more than one: the whitened kernel is reduced to
 tridiagonal form once (4/3 n^3 operations, against n^3 / 3 for a factorisation and about 9 n^3 for eigenvectors); every
-regularisation parameter then costs O(n), and n^2 for its coefficients. A few that are near each other take one
-factorisation, and for all of them together about 30 solutions with it.
+regularisation parameter then costs O(n), and n^2 for its coefficients. Of hundreds of rows and few outputs, all of them
+share a Krylov space of the kernel, which takes 20 to 120 products with it and no factorisation.
 
 Degrees of freedom and criteria are written so that a sample weight w equals w repetitions of the row: ``N_eff = sum of
 weights``, and determinants are those of the repeated problem.
@@ -30,11 +30,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import blas, eigh, lapack
 
 from kernelweave._checks import InputError, of_given_rows
-from kernelweave._threads import blas_threads_for
+from kernelweave._loops import core
+from kernelweave._threads import blas_threads_for, threads_for
 from kernelweave._types import Array
 from kernelweave.machines.ridge import (
     LOW_RANK_FLOOR,
-    DenseSystem,
     NotPositiveDefinite,
     RidgeSystem,
     Workspace,
@@ -44,12 +44,9 @@ from kernelweave.results import Certificate, Path, RelaxedSolution, Solution
 
 #: Regularisation parameters up to which one factorisation each is cheaper than the reduction.
 FACTORISE = 5
-#: Rows for each output with which a few share one factorisation, if each is within a multiple of the middle one; steps
-#: of Lanczos at most, how often these look at their residual, and the relative one at which they end.
-SHARED_ROWS, NEAR_MIDDLE, LANCZOS_STEPS, LANCZOS_EACH, LANCZOS_TOL = 500, 30.0, 80, 4, 1e-12
-#: Rows for each output from which many alphas share one Krylov space, and the share of the rows, its inverse, that are its
-#: steps at most.
-KRYLOV_ROWS, KRYLOV_SHARE = 300, 3
+#: Rows for each output from which several alphas share a Krylov space, its steps at most, as an inverse share of the
+#: rows and as a number, and the relative residual at which it ends.
+KRYLOV_ROWS, KRYLOV_SHARE, KRYLOV_STEPS, KRYLOV_TOL = 300, 3, 250, 1e-12
 #: Columns that the reduction takes at a time; LAPACK's own 32 take a tenth longer at hundreds of rows, one by one twice
 #: as long.
 BLOCK = 16
@@ -161,10 +158,8 @@ def _at_weights(
                 )
 
             return lambda B: _by(_by(B, rows.T), rows), through, True
-    middle = float(np.sort(alphas)[len(alphas) // 2])
-    near = max(alphas.max() / middle, middle / alphas.min()) <= NEAR_MIDDLE
-    shared = len(alphas) > 1 and near and len(root) >= SHARED_ROWS * len(problem.targets)
-    if len(alphas) <= FACTORISE and not shared:
+    together = len(alphas) > 1 and len(root) >= KRYLOV_ROWS * len(problem.targets)
+    if len(alphas) <= FACTORISE and not together:
 
         def factorised(alphas: Array) -> tuple[Callable[[Array], Array], float]:
             system = problem.system(weights, float(alphas[0]))
@@ -173,10 +168,8 @@ def _at_weights(
         return lambda B: problem.gram.matvec(effective, B[0])[None], factorised, False
     # of these only upper triangles are read
     K = problem.gram.combine_upper(effective)
-    if len(alphas) <= FACTORISE:
-        return lambda B: _by_upper(B, K), _shared(K, problem.inverse_weights, middle), True
     S = K if (root == 1.0).all() else np.triu(K) * root * root[:, None]
-    solver = _krylov(S) if len(root) >= KRYLOV_ROWS * len(problem.targets) else _tridiagonal(S.copy())
+    solver = _krylov(S) if together else _tridiagonal(S.copy())
 
     def whitened(alphas: Array) -> tuple[Callable[[Array], Array], float]:
         solve, _ = solver(alphas)
@@ -185,111 +178,50 @@ def _at_weights(
     return lambda B: _by_upper(B, K), whitened, True
 
 
-def _shared(K: Array, inverse_weights: Array, middle: float) -> Solver:
-    """Solutions at several regularisation parameters near one, whose matrix alone is factorised."""
-    root = 1.0 / np.sqrt(inverse_weights)
-    first = DenseSystem(K.copy(), middle, inverse_weights)
-
-    def inverse(v: Array) -> Array:
-        return first.solve((v / root)[:, None])[:, 0] / root
-
-    def one(b: Array, alphas: Array) -> Array:
-        # with A the inverse, (A^-1 + shift I) x = b is (I + shift A) z = b and x = A z
-        _, found, known = _shifted(inverse, b * root, np.ones(len(alphas)), alphas - middle, LANCZOS_STEPS)
-        for k in np.flatnonzero(~known):
-            found[k] = DenseSystem(K.copy(), float(alphas[k]), inverse_weights).solve(b[:, None])[:, 0] / root
-        return found * root
-
-    def solver(alphas: Array) -> tuple[Callable[[Array], Array], Array]:
-        return _each(one, alphas), np.where(alphas == middle, first.log_det(), math.nan)
-
-    return solver
-
-
 def _krylov(S: Array) -> Solver:
-    """Solutions at several regularisation parameters in one Krylov space, or by a reduction if this needs many steps."""
+    """``alphas -> (B -> (S + alpha I)^-1 B)`` for rows of B, in a Krylov space of each.
+
+    By Lanczos' method: with ``S V' = V' T + u e'`` and ``(T + alpha I) z = |b| e_1`` the solution is ``V' z``, and
+    the residual ``z_m u``, largest for the smallest alpha. What needs many steps is reduced. The upper triangle of S is
+    read.
+    """
     n = len(S)
+    most = max(1, min(n // KRYLOV_SHARE, KRYLOV_STEPS))
     reduced: list[Solver] = []
 
-    def times(v: Array) -> Array:
-        # the upper triangle in C order is the lower one of the Fortran-ordered transpose
-        out: Array = blas.dsymv(1.0, S.T, v, lower=1)
-        return out
-
     def one(b: Array, alphas: Array) -> Array:
-        found, _, known = _shifted(times, b, alphas, np.ones(len(alphas)), n // KRYLOV_SHARE)
-        if not known.all():
-            if not reduced:
-                reduced.append(_tridiagonal(S.copy()))
-            rows = np.broadcast_to(b, (len(alphas), 1, n))
-            found = reduced[0](alphas)[0](rows)[:, 0]
-        return found
-
-    return lambda alphas: (_each(one, alphas), math.nan)
-
-
-def _each(one: Callable[[Array, Array], Array], alphas: Array) -> Callable[[Array], Array]:
-    """Solutions for every output, given those of one right-hand side at all alphas, or at some of them."""
-
-    def solve(B: Array) -> Array:
-        out = np.empty(B.shape)
-        for t, rows in enumerate(B.transpose(1, 0, 2)):
-            if (rows == rows[0]).all():
-                out[:, t] = one(rows[0], alphas)
-            else:
-                for k, row in enumerate(rows):
-                    out[k, t] = one(row, alphas[[k]])[0]
-        return out
-
-    return solve
-
-
-def _shifted(
-    times: Callable[[Array], Array], b: Array, plain: Array, share: Array, most: int
-) -> tuple[Array, Array, NDArray[np.bool_]]:
-    """``x`` with ``(plain I + share A) x = b`` for several pairs of numbers, A x, and whether each was reached.
-
-    One Krylov space of A, given ``v -> A v``, by Lanczos' method with orthogonalisation against all vectors: with
-    ``A V = V T + u e'`` and ``(plain I + share T) z = |b| e_1`` the solution is ``V z``, and the residual
-    ``share z_m u``. The least and the largest ratio of both numbers are reached last.
-    """
-    size, n = float(np.linalg.norm(b)), len(b)
-    if not size > 0:
-        return np.zeros((len(plain), n)), np.zeros((len(plain), n)), np.ones(len(plain), dtype=bool)
-    most = max(1, min(most, n))
-    V, diagonal, beside = np.empty((most, n)), np.empty(most), np.empty(most)
-    ratio = share / plain
-    ends = [int(np.argmax(ratio)), int(np.argmin(ratio))]
-    u, beta = b / size, 0.0
-
-    def inside(k: int, m: int) -> tuple[Array, bool]:
-        """z, and whether the residual is small."""
-        z, wrong = np.zeros(m), 0
-        z[0] = size
-        if m == 1:
-            z /= plain[k] + share[k] * diagonal[0]
-        else:
-            _, _, z, wrong = lapack.dptsv(plain[k] + share[k] * diagonal[:m], share[k] * beside[: m - 1], z)
-        return z, wrong == 0 and abs(share[k] * z[-1]) * beta <= LANCZOS_TOL * size
-
-    for m in range(1, most + 1):
-        V[m - 1] = u
-        own, u = V[:m], times(V[m - 1])
-        diagonal[m - 1] = own[-1] @ u
-        u -= diagonal[m - 1] * own[-1]
+        size = float(np.linalg.norm(b))
+        if not size > 0:
+            return np.zeros((len(alphas), n))
+        V, diagonal, beside = np.empty((most, n)), np.empty(most), np.empty(most)
+        V[0] = b / size
+        m = core.lanczos(S, float(alphas.min()), KRYLOV_TOL, V, diagonal, beside, threads_for(n))
         if m > 1:
-            u -= beta * own[-2]
-        u -= (own @ u) @ own
-        beta = beside[m - 1] = math.sqrt(float(u @ u))
-        if m == most or beta <= LANCZOS_TOL or (m % LANCZOS_EACH == 0 and all(inside(k, m)[1] for k in ends)):
-            break
-        u /= beta
-    found = [inside(k, m) for k in range(len(plain))]
-    z, known = np.array([one for one, _ in found]), np.array([good for _, good in found])
-    across = z * diagonal[:m]
-    across[:, 1:] += z[:, :-1] * beside[: m - 1]
-    across[:, :-1] += z[:, 1:] * beside[: m - 1]
-    return z @ V[:m], across @ V[:m] + z[:, m - 1 :] * u, known
+            z = np.zeros((len(alphas), m))
+            z[:, 0] = size
+            for own, alpha in zip(z, alphas, strict=True):
+                own[:] = lapack.dptsv(diagonal[:m] + alpha, beside[: m - 1], own)[2]
+            return z @ V[:m]
+        if m == 1:
+            return size / (diagonal[0] + alphas[:, None]) * V[0]
+        if not reduced:
+            reduced.append(_tridiagonal(S.copy()))
+        return reduced[0](alphas)[0](np.broadcast_to(b, (len(alphas), 1, n)))[:, 0]
+
+    def solver(alphas: Array) -> tuple[Callable[[Array], Array], float]:
+        def solve(B: Array) -> Array:
+            out = np.empty(B.shape)
+            for t, rows in enumerate(B.transpose(1, 0, 2)):
+                if (rows == rows[0]).all():
+                    out[:, t] = one(rows[0], alphas)
+                else:
+                    for k, row in enumerate(rows):
+                        out[k, t] = one(row, alphas[[k]])[0]
+            return out
+
+        return solve, math.nan
+
+    return solver
 
 
 def _by(B: Array, K: Array) -> Array:
