@@ -234,25 +234,24 @@ def _solve_floored(block: Array, right: Array, floor: float) -> Array:
 def lanczos(
     S: Array, least: float, tol: float, V: Array, diagonal: Array, beside: Array, threads: int = 1
 ) -> int:
-    pivot = last = 1.0
+    pivot, last, before = 1.0, 1.0, 0.0
     for m in range(len(V)):
-        before = beside[m - 1] if m else 0.0
-        if m:
-            V[m] = u / before
         # the upper triangle in C order is the lower one of the Fortran-ordered transpose
         u = blas.dsymv(1.0, S.T, V[m], lower=1)
         diagonal[m] = V[m] @ u
         u -= diagonal[m] * V[m]
         if m:
             u -= before * V[m - 1]
+            last *= -before / pivot
         u -= (V[: m + 1] @ u) @ V[: m + 1]
-        beside[m] = np.sqrt(u @ u)
-        last *= -before / pivot if m else 1.0
         pivot = diagonal[m] + least - before * before / pivot
+        before = beside[m] = np.sqrt(u @ u)
         if not pivot > 0.0:
             return -(m + 1)
-        if beside[m] * abs(last / pivot) <= tol:
+        if before * abs(last / pivot) <= tol:
             return m + 1
+        if m + 1 < len(V):
+            V[m + 1] = u / before
     return -len(V)
 
 

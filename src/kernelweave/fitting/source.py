@@ -19,7 +19,7 @@ from scipy.linalg import lapack
 from kernelweave._checks import InputError
 from kernelweave._loops import core, packed_length, packed_rows, pivoted_columns
 from kernelweave._sparse import is_sparse, row_ranks, sq_norms, to_dense
-from kernelweave._threads import SMALL, blas_threads_for, threads_for
+from kernelweave._threads import blas_threads_for, threads_for
 from kernelweave._types import Values
 from kernelweave.fitting.linear import LinearLayout, linear_layout
 from kernelweave.fitting.missing import Fillers, count_missing, fill, fit_fillers, refuse_missing
@@ -648,8 +648,7 @@ class TableSource(Source[Table]):
             return
         A = self._statistic(int(group[0]), self.table)
         gammas = [kernel.decay for kernel in kernels]
-        # for few rows the general loops are fast enough
-        if n >= SMALL and None not in gammas:
+        if None not in gammas:
             for rows, S in statistic_panels(kernels[0].statistic, A, PANEL_BYTES // 8):
                 core.decays(S, rows.start, np.array(gammas), packed, threads_for(n))
             return
