@@ -53,6 +53,8 @@ SMALL_CHANGE = 16 * 2**20
 TOGETHER = 64
 #: Operations of the trial of a factor below which it is not checked before whether there can be one.
 SMALL_TRIAL = 2_000_000
+#: Rows from which one compiled loop fills the triangles of kernels of the same distances.
+COMPILED_ROWS = 200
 
 
 #: New rows, in the format of a source: a table, indices of samples, rows of kernel values.
@@ -648,7 +650,8 @@ class TableSource(Source[Table]):
             return
         A = self._statistic(int(group[0]), self.table)
         gammas = [kernel.decay for kernel in kernels]
-        if None not in gammas:
+        # for few rows the general loops are fast enough
+        if n >= COMPILED_ROWS and None not in gammas:
             for rows, S in statistic_panels(kernels[0].statistic, A, PANEL_BYTES // 8):
                 core.decays(S, rows.start, np.array(gammas), packed, threads_for(n))
             return
