@@ -197,6 +197,28 @@ def test_scores_of_folds_are_those_of_dense_ridge_regression(rng):
     assert score(f, rows) == pytest.approx(-np.mean(own), rel=1e-12)
 
 
+@pytest.mark.parametrize("normalize", ["center", "cosine", "none"])
+@pytest.mark.parametrize("room", [2**20, 0])
+def test_folds_that_are_asked_again_keep_the_kernels_of_their_test_rows(rng, monkeypatch, normalize, room):
+    """Values are those of new rows, by products with raw kernels; where memory is short nothing is kept."""
+    from kernelweave.fitting import folds as search
+
+    monkeypatch.setattr(search, "KEPT_TESTS", room)
+    task, *_ = make_task(rng, 40, outputs=2, normalize=normalize, kernels=(*KERNELS, Laplacian(gamma=0.2)))
+    folds = content_folds(task.content, np.concatenate(task.targets, axis=1), 4, classes=None)
+    learner, alphas = RLS2(alpha="auto", relax="auto"), np.array([3.0, 0.5, 0.1])
+    known = [path.values for path in walk_folds(task, learner, folds, alphas)]
+    calls, cross = [], TableSource.cross
+    monkeypatch.setattr(TableSource, "cross", lambda *given: calls.append(1) or cross(*given))
+    parts = {}
+    for _ in range(2):
+        again = [path.values for path in walk_folds(task, learner, folds, alphas, parts=parts)]
+        for one, other in zip(again, known, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11)
+    # once for each fold
+    assert len(calls) == (len(folds) if room else 0)
+
+
 @pytest.mark.parametrize("loss", [Hinge(), SquaredHinge()])
 def test_machines_on_folds_are_those_of_scikit_learn(loss, rng):
     """Two outputs, rows that take no part, and weights of kernels that are given."""

@@ -751,3 +751,53 @@ def test_the_intercept_of_a_flat_sum_is_the_middle(core):
         assert found == pytest.approx(middle, abs=1e-14), loss
     # without a cost there is nothing to balance
     assert core.box_intercept(*losses.Hinge().box(np.ones(2), np.zeros(2)), np.ones(2)) == 0.0
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("n", [1, 2, 5, 37])
+def test_lanczos_vectors_span_a_solution(core, rng, n):
+    S = random_psd(rng, n) / n
+    b = rng.normal(size=n)
+    b /= np.linalg.norm(b)
+    V, diagonal, beside = np.zeros((n, n)), np.empty(n), np.empty(n)
+    V[0] = b
+    # below the diagonal nothing is read
+    m = core.lanczos(np.triu(S) + np.tril(np.full((n, n), np.nan), -1), 0.3, 1e-11, V, diagonal, beside)
+    assert 0 < m <= n
+    V, T = V[:m], np.diag(diagonal[:m]) + np.diag(beside[: m - 1], 1) + np.diag(beside[: m - 1], -1)
+    np.testing.assert_allclose(V @ V.T, np.eye(m), atol=1e-12)
+    np.testing.assert_allclose(V @ S @ V.T, T, atol=1e-12)
+    x = np.linalg.solve(T + 0.3 * np.eye(m), np.eye(m)[0]) @ V
+    assert np.linalg.norm(S @ x + 0.3 * x - b) <= 2e-11
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_lanczos_says_what_it_does_not_reach(core, rng):
+    S = random_psd(rng, 40)
+    V, diagonal, beside = np.zeros((5, 40)), np.empty(5), np.empty(5)
+    V[0] = 1.0 / np.sqrt(40)
+    assert core.lanczos(S, 1e-3, 1e-12, V, diagonal, beside) == -5
+    # not positive definite
+    assert core.lanczos(-S, 1e-3, 1e-12, V, diagonal, beside) == -1
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize(("n", "p"), [(1, 2), (2, 1), (23, 4), (23, 7), (530, 3)])
+def test_covariance_and_the_slopes_of_its_evidence(core, rng, n, p):
+    X, own, signal = rng.normal(size=(p, n)), rng.uniform(1.0, 2.0, n), 1.7
+    packed, K = np.empty(packed_length(n)), np.full((n, n), -1.0)
+    core.covariance(X, signal, own, packed, K)
+    D = np.square(X[:, :, None] - X[:, None, :])
+    exact = signal * np.exp(-D.sum(axis=0))
+    np.testing.assert_allclose(unpack(packed, n), exact, rtol=1e-13)
+    upper = np.triu_indices(n, 1)
+    np.testing.assert_allclose(K[upper], exact[upper], rtol=1e-13)
+    np.testing.assert_array_equal(K.diagonal(), own)
+    assert (K[upper[::-1]] == -1.0).all()
+    A, Q, sums = rng.normal(size=(2, n)), random_psd(rng, n) / n, np.empty(p + 1)
+    # below the diagonal nothing is read
+    core.evidence_slopes(X, packed, A, np.triu(Q) + np.tril(np.full((n, n), np.nan), -1), sums)
+    m = (exact * (A.T @ A - 2 * Q))[upper]
+    scale = np.abs(m).sum() + 1e-300
+    np.testing.assert_allclose(sums[-1], m.sum(), atol=1e-13 * scale)
+    np.testing.assert_allclose(sums[:-1], [d[upper] @ m for d in D], atol=1e-12 * scale)

@@ -151,13 +151,6 @@ def test_several_outputs_share_a_metric(table):
     assert found.relevance[[0, 1, 3]].min() > found.relevance[2]
 
 
-def test_pairs_that_are_not_kept_give_the_same(table, monkeypatch):
-    X, y = table
-    one = learn_metric(X, y[:, None])
-    monkeypatch.setattr(metric, "KEPT", 10.0)
-    np.testing.assert_allclose(learn_metric(X, y[:, None]).matrix, one.matrix, rtol=1e-7)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [({"by": "nca"}, "'ard', 'rfm'"), ({"form": "low"}, "'diagonal', 'full'"), ({"form": "full"}, "'rfm'")],

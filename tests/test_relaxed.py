@@ -56,18 +56,19 @@ def test_ridge_at_fixed_weights_is_the_solution_of_its_system(n, n_relax, rng):
 
 @pytest.mark.parametrize("n_outputs", [1, 2])
 @pytest.mark.parametrize("few_steps", [False, True])
-def test_a_few_ridges_near_each_other_share_one_factorisation(n_outputs, few_steps, rng, monkeypatch):
-    """Those that Lanczos' method does not reach are factorised; weighted rows."""
-    monkeypatch.setattr(regularization, "SHARED_ROWS", 10)
+@pytest.mark.parametrize("n_alphas", [2, 9])
+def test_several_ridges_share_a_krylov_space(n_outputs, few_steps, n_alphas, rng, monkeypatch):
+    """What Lanczos' method does not reach is reduced; weighted rows."""
+    monkeypatch.setattr(regularization, "KRYLOV_ROWS", 10)
     if few_steps:
-        monkeypatch.setattr(regularization, "LANCZOS_STEPS", 3)
-    made, system = [], regularization.DenseSystem
-    monkeypatch.setattr(regularization, "DenseSystem", lambda *given: made.append(given[1]) or system(*given))
-    X = rng.normal(size=(60, 5))
-    gram = np.exp(-np.square(X[:, None] - X[None]).sum(2)[:, :, None] * [0.1, 0.5])
-    y, w = rng.normal(size=(60, n_outputs)), rng.uniform(0.5, 2.0, 60)
+        monkeypatch.setattr(regularization, "KRYLOV_STEPS", 3)
+    reduced, reduce = [], regularization._tridiagonal
+    monkeypatch.setattr(regularization, "_tridiagonal", lambda S: reduced.append(len(S)) or reduce(S))
+    X = rng.normal(size=(120, 2))
+    gram = np.exp(-np.square(X[:, None] - X[None]).sum(2)[:, :, None] * [0.01, 0.05])
+    y, w = rng.normal(size=(120, n_outputs)), rng.uniform(0.5, 2.0, 120)
     problem, _ = make_problem(gram, y, w, None)
-    alphas = 0.1 * np.geomspace(10.0**0.5, 10.0**-1.5, 5)
+    alphas = np.geomspace(3.0, 1e-3, n_alphas)
     C, primal, gap, log_det = ridge_path(problem, np.array([0.3, 0.7]), alphas)
     K = gram @ [0.3, 0.7]
     for c, value, bound, alpha in zip(C, primal, gap, alphas, strict=True):
@@ -75,15 +76,21 @@ def test_a_few_ridges_near_each_other_share_one_factorisation(n_outputs, few_ste
         np.testing.assert_allclose(c.T, exact, rtol=1e-8, atol=1e-9 * np.abs(exact).max())
         best = 0.5 * alpha * np.sum(y * exact)
         assert value - bound - 1e-12 * best <= best <= value + 1e-12 * best
-    assert (len(made) > 1) == few_steps
-    exact = np.linalg.slogdet(K + alphas[2] * np.diag(1 / w))[1]
-    assert log_det[2] == pytest.approx(exact, rel=1e-10)
-    assert np.isnan(np.delete(log_det, 2)).all()
-    # far from each other they have a factorisation each
-    made.clear()
-    far = ridge_path(problem, np.array([0.3, 0.7]), np.array([100.0, 0.1, 1e-3]))
-    assert made == []
-    assert np.isfinite(far[3]).all()
+    # the same reduction for all outputs
+    assert reduced == [120] * few_steps
+    assert np.isnan(log_det).all()
+
+
+def test_outputs_that_are_zero_or_eigenvectors_need_few_steps(rng, monkeypatch):
+    monkeypatch.setattr(regularization, "KRYLOV_ROWS", 1)
+    K = np.diag(np.arange(1.0, 31.0))
+    y = np.zeros((30, 3))
+    y[4, 1] = y[3, 2] = y[9, 2] = 1.0
+    problem, _ = make_problem(K[:, :, None], y)
+    alphas = np.array([2.0, 0.5])
+    C, *_ = ridge_path(problem, np.ones(1), alphas)
+    for c, alpha in zip(C, alphas, strict=True):
+        np.testing.assert_allclose(c.T, y / (K.diagonal() + alpha)[:, None], rtol=1e-12, atol=1e-13)
 
 
 def test_ridge_of_factors_of_low_rank_agrees_with_the_dense_one(rng):

@@ -189,6 +189,8 @@ KW_CLONES void mirror_tiles(double* P, size_t n, size_t part) {
 #include "columns.hpp"
 #include "blocks.hpp"
 #include "gaussians.hpp"
+#include "krylov.hpp"
+#include "evidence.hpp"
 #include "logistic.hpp"
 
 using sizes::expect;
@@ -435,6 +437,67 @@ void factor_matvecs(In2 Zt, Index offsets, Index idx, In2 scores, Out3 out) {
             for (int64_t r = offsets(idx(k)); r < offsets(idx(k) + 1); ++r)
                 axpy(scores.data()[t * R + size_t(r)], Zt.data() + size_t(r) * n, target, n);
         }
+}
+
+// see krylov::lanczos
+int64_t lanczos(In2 S, double least, double tol, Out2 V, Out1 diagonal, Out1 beside, int64_t threads) {
+    const size_t n = S.shape(0), most = V.shape(0);
+    expect("S", S, {n, n});
+    sizes::expect_rows("V", V);
+    expect("V", V, {most, n});
+    expect("diagonal", diagonal, {most});
+    expect("beside", beside, {most});
+    nb::gil_scoped_release free;
+    return krylov::lanczos(S.data(), n, least, tol, V.data(), most, diagonal.data(), beside.data(), threads);
+}
+
+// K_ij = signal exp(-sum_c (z_ci - z_cj)^2) of columns Z (p, n), as a packed triangle, and in the upper triangle of a
+// matrix with another diagonal
+void covariance(In2 Z, double signal, In1 diagonal, Out1 packed, Out2 K, int64_t threads) {
+    const size_t p = Z.shape(0), n = Z.shape(1);
+    expect("diagonal", diagonal, {n});
+    expect("packed", packed, {triangle(n)});
+    expect("K", K, {n, n});
+    nb::gil_scoped_release free;
+    in_parts(threads, [&](size_t part) {
+        rows_of(part, n, [&](size_t i) {
+            double distances[evidence::SEGMENT];
+            double *own = packed.data() + row_start(i, n) - i, *row = K.data() + i * n;
+            for (size_t first = i; first < n; first += evidence::SEGMENT) {
+                const size_t last = std::min(first + evidence::SEGMENT, n);
+                evidence::apart(Z.data(), p, n, i, first, last, distances);
+                stacks::exponentials(distances, -1.0, last - first, own + first);
+                for (size_t j = first; j < last; ++j) own[j] *= signal;
+                std::copy(own + first, own + last, row + first);
+            }
+            row[i] = diagonal(i);
+        });
+    });
+}
+
+// sums[c] = sum_{i < j} m_ij (x_ci - x_cj)^2 of columns X (p, n), and sums[p] = sum_{i < j} m_ij, with
+// m = k (A' A - T Q) for a packed k, A (T, n), and Q of which the upper triangle is read
+void evidence_slopes(In2 X, In1 packed, In2 A, In2 Q, Out1 sums, int64_t threads) {
+    const size_t p = X.shape(0), n = X.shape(1), T = A.shape(0);
+    expect("packed", packed, {triangle(n)});
+    expect("A", A, {T, n});
+    expect("Q", Q, {n, n});
+    expect("sums", sums, {p + 1});
+    nb::gil_scoped_release free;
+    std::vector<double> parts(PARTS * (p + 1), 0.0);
+    in_parts(threads, [&](size_t part) {
+        double* own = parts.data() + part * (p + 1);
+        rows_of(part, n, [&](size_t i) {
+            double m[evidence::SEGMENT];
+            for (size_t first = i + 1; first < n; first += evidence::SEGMENT) {
+                const size_t last = std::min(first + evidence::SEGMENT, n);
+                own[p] += evidence::slopes(packed.data() + row_start(i, n) - i + first, Q.data() + i * n + first, A.data(), T, n, i,
+                                           first, last, m);
+                evidence::forms(X.data(), p, n, i, first, last, m, own);
+            }
+        });
+    });
+    for (size_t c = 0; c <= p; ++c) sums(c) = (parts[c] + parts[p + 1 + c]) + (parts[2 * (p + 1) + c] + parts[3 * (p + 1) + c]);
 }
 
 // Cholesky factor with one row appended or deleted, rows stored with a fixed leading dimension.
@@ -1027,6 +1090,9 @@ NB_MODULE(_core, module) {
     module.def("pivoted_cholesky", &pivoted_cholesky);
     module.def("pivoted_decay", &pivoted_decay);
     module.def("factor_matvecs", &factor_matvecs);
+    module.def("lanczos", &lanczos, "S"_a, "least"_a, "tol"_a, "V"_a, "diagonal"_a, "beside"_a, "threads"_a = 1);
+    module.def("covariance", &covariance, "Z"_a, "signal"_a, "diagonal"_a, "packed"_a, "K"_a, "threads"_a = 1);
+    module.def("evidence_slopes", &evidence_slopes, "X"_a, "packed"_a, "A"_a, "Q"_a, "sums"_a, "threads"_a = 1);
     module.def("simplex_qp", &simplex_qp);
     module.def("simplex_smo", &simplex_smo);
     module.def("inspect", &inspect);

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve, cholesky, lapack
+from scipy.linalg import blas, cho_solve, cholesky, lapack
 
 from kernelweave._types import Array
 
@@ -229,6 +229,48 @@ def _solve_floored(block: Array, right: Array, floor: float) -> Array:
     except np.linalg.LinAlgError:
         values, vectors = np.linalg.eigh(block)
         return vectors @ ((vectors.T @ right) / np.maximum(values, floor))
+
+
+def lanczos(
+    S: Array, least: float, tol: float, V: Array, diagonal: Array, beside: Array, threads: int = 1
+) -> int:
+    pivot, last, before = 1.0, 1.0, 0.0
+    for m in range(len(V)):
+        # the upper triangle in C order is the lower one of the Fortran-ordered transpose
+        u = blas.dsymv(1.0, S.T, V[m], lower=1)
+        diagonal[m] = V[m] @ u
+        u -= diagonal[m] * V[m]
+        if m:
+            u -= before * V[m - 1]
+            last *= -before / pivot
+        u -= (V[: m + 1] @ u) @ V[: m + 1]
+        pivot = diagonal[m] + least - before * before / pivot
+        before = beside[m] = np.sqrt(u @ u)
+        if not pivot > 0.0:
+            return -(m + 1)
+        if before * abs(last / pivot) <= tol:
+            return m + 1
+        if m + 1 < len(V):
+            V[m + 1] = u / before
+    return -len(V)
+
+
+def covariance(Z: Array, signal: float, diagonal: Array, packed: Array, K: Array, threads: int = 1) -> None:
+    start = packed_rows(Z.shape[1])
+    for i, own in enumerate(diagonal):
+        row = packed[start[i] : start[i + 1]]
+        row[:] = signal * np.exp(-np.square(Z[:, i:] - Z[:, i, None]).sum(axis=0))
+        K[i, i:] = row
+        K[i, i] = own
+
+
+def evidence_slopes(X: Array, packed: Array, A: Array, Q: Array, sums: Array, threads: int = 1) -> None:
+    start = packed_rows(X.shape[1])
+    sums[:] = 0.0
+    for i in range(X.shape[1] - 1):
+        m = packed[start[i] + 1 : start[i + 1]] * (A[:, i] @ A[:, i + 1 :] - len(A) * Q[i, i + 1 :])
+        sums[:-1] += np.square(X[:, i + 1 :] - X[:, i, None]) @ m
+        sums[-1] += m.sum()
 
 
 def simplex_qp(H: Array, g: Array, x: Array, tol: float, max_iter: int) -> int:

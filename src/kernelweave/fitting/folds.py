@@ -39,7 +39,7 @@ from kernelweave._checks import InputError, count_dimensions
 from kernelweave._loops import core
 from kernelweave._parameters import Whole, check_value, shown
 from kernelweave._types import Labels, Splits
-from kernelweave.fitting.prediction import Expansions, FeatureForm, NewRows
+from kernelweave.fitting.prediction import Expansions, FeatureForm, KnownRows, NewRows
 from kernelweave.fitting.task import (
     NormalizedProblem,
     Report,
@@ -70,8 +70,8 @@ Fold = tuple[Rows, Rows]
 Score = Callable[[Array, Rows], float]
 #: For each problem the weights with which its path may begin.
 Starts = Sequence[Array] | None
-#: The training rows of a fold, and the problems on them.
-Part = tuple[Task, list[NormalizedProblem]]
+#: The training rows of a fold, the problems on them, and its test rows.
+Part = tuple[Task, list[NormalizedProblem], NewRows[Any]]
 
 #: Relative gap of the solutions that are only scored.
 SCORING_TOL = 1e-5
@@ -101,7 +101,8 @@ WEIGHTS_COST, WEIGHTS_TOL = 1.0, 1e-2
 #: most, as a multiple of the rows; `HELD_EPS` at the chosen C.
 FOLD_EPS, HELD_EPS, MOST_STEPS = 3e-3, 1e-9, 200
 #: Bytes of the matrices that are kept for all folds; beyond, they are summed again for each. Also of decision values.
-KEPT_BYTES = 2**28
+#: Bytes of kernels of the test rows of all folds, which else are computed again for each candidate.
+KEPT_BYTES, KEPT_TESTS = 2**28, 2**26
 
 
 def content_folds(
@@ -233,20 +234,23 @@ def walk_fold(
     part: Part | None = None,
 ) -> FoldPath:
     """Solve all or some of the problems along a path on a fold's training rows, and decide on its test rows."""
-    own, problems = _part_of(task, train, some) if part is None else part
+    own, problems, rows = _part_of(task, train, test, some) if part is None else part
     paths = path_task(own, problems, learner, alphas, tol=tol, report=report, label=label, starts=starts)
     done = min(len(path) for path in paths)
     grid = learner.relax_grid(alphas)
     found = _first_points(problems, paths, done, 1 if grid is None else grid.shape[1])
-    values = NewRows(own.source, task.source.queries(test), problems[0].normalizer).decisions(found)
+    values = rows.decisions(found)
     shared = learner.begins and all(path.weights.ndim == 2 for path in paths)
     weights = tuple(path.weights[:done] for path in paths) if shared else None
     return FoldPath(values, weights, was_interrupted(paths))
 
 
-def _part_of(task: Task, train: Rows, some: Rows | None = None) -> Part:
+def _part_of(
+    task: Task, train: Rows, test: Rows, some: Rows | None = None, rows: type[NewRows[Any]] = NewRows
+) -> Part:
     part = task.take(train)
-    return part, problems_of(part, some)
+    problems = problems_of(part, some)
+    return part, problems, rows(part.source, task.source.queries(test), problems[0].normalizer)
 
 
 def _first_points(
@@ -539,7 +543,8 @@ def walk_folds(
             label = f"fold {k + 1} of {len(folds)}"
             part = None if parts is None else parts.get(k)
             if parts is not None and part is None:
-                part = _part_of(task, train)
+                again = 8 * len(folds) * task.source.n_kernels * len(train) * len(test) <= KEPT_TESTS
+                part = _part_of(task, train, test, rows=KnownRows if again else NewRows)
                 if len(folds) * sum(problem.gram.nbytes for problem in part[1]) <= KEPT_BYTES:
                     parts[k] = part
             path = walk_fold(task, learner, train, test, alphas, tol, tell, label, begin[k], part=part)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Generic
 
@@ -304,3 +304,28 @@ class NewRows(Generic[Q]):
     def _normalized(self, where: slice, m: int, K: Array) -> Array:
         """A chunk of a cross-Gram after cosine normalisation and centring."""
         return self.fitted.cross(m, K, lambda: self.source.query_diagonal(self.queries, m)[where])
+
+
+@dataclass(frozen=True, eq=False)
+class KnownRows(NewRows[Q]):
+    """New rows that are asked about again and again: their normalised kernels are kept, those that were needed."""
+
+    kept: dict[int, Array] = field(default_factory=dict)
+
+    def parts(
+        self, found: Expansions, products: Products[Q] | None = None
+    ) -> Iterator[tuple[slice, int, Rows, Array]]:
+        """See `NewRows.parts`."""
+        if products is not None or found.features is not None or self.source.lacks(self.queries):
+            yield from super().parts(found, products)
+            return
+        needed = np.array([m for m in map(int, found.active) if m not in self.kept], dtype=np.intp)
+        if len(needed):
+            own = {int(m): np.empty((self.n_rows, self.source.n_samples)) for m in needed}
+            for where, m, K in self.source.cross(self.queries, needed):
+                own[m][where] = self._normalized(where, m, K)
+            self.kept.update(own)
+        for m in map(int, found.active):
+            used = found.users(m)
+            flat = self.kept[m] @ found.coefs_of(m)
+            yield slice(0, self.n_rows), m, used, flat.reshape(len(flat), len(used), -1).transpose(1, 0, 2)

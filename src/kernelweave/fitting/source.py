@@ -19,7 +19,7 @@ from scipy.linalg import lapack
 from kernelweave._checks import InputError
 from kernelweave._loops import core, packed_length, packed_rows, pivoted_columns
 from kernelweave._sparse import is_sparse, row_ranks, sq_norms, to_dense
-from kernelweave._threads import SMALL, blas_threads_for, threads_for
+from kernelweave._threads import blas_threads_for, threads_for
 from kernelweave._types import Values
 from kernelweave.fitting.linear import LinearLayout, linear_layout
 from kernelweave.fitting.missing import Fillers, count_missing, fill, fit_fillers, refuse_missing
@@ -53,6 +53,8 @@ SMALL_CHANGE = 16 * 2**20
 TOGETHER = 64
 #: Operations of the trial of a factor below which it is not checked before whether there can be one.
 SMALL_TRIAL = 2_000_000
+#: Rows from which one compiled loop fills the triangles of kernels of the same distances.
+COMPILED_ROWS = 200
 
 
 #: New rows, in the format of a source: a table, indices of samples, rows of kernel values.
@@ -649,7 +651,7 @@ class TableSource(Source[Table]):
         A = self._statistic(int(group[0]), self.table)
         gammas = [kernel.decay for kernel in kernels]
         # for few rows the general loops are fast enough
-        if n >= SMALL and None not in gammas:
+        if n >= COMPILED_ROWS and None not in gammas:
             for rows, S in statistic_panels(kernels[0].statistic, A, PANEL_BYTES // 8):
                 core.decays(S, rows.start, np.array(gammas), packed, threads_for(n))
             return

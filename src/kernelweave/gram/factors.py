@@ -116,6 +116,9 @@ class FactorGram(Gram):
         if kernels is None:
             return self.rows @ C.T
         owned = self._owned(kernels)
+        if 2 * len(owned) >= len(self.rows):
+            # to choose rows is to copy them
+            return (self.rows @ C.T)[owned]
         # a few rows at a time: all of them together would be a copy
         products = [self.rows[owned[part]] @ C.T for part in pieces(len(owned), PIECE // self.n_samples)]
         return np.concatenate(products) if products else np.empty((0, len(C)))

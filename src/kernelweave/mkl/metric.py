@@ -10,15 +10,17 @@ those of the repeated rows, so that a weight is equivalent to repetitions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import blas, lapack
+from scipy.linalg import lapack
 from scipy.optimize import minimize
-from scipy.spatial.distance import cdist
+from scipy.spatial.distance import cdist, pdist
 
 from kernelweave._checks import InputError, check_known
+from kernelweave._loops import core, packed_length
+from kernelweave._threads import threads_for
 from kernelweave.machines.ridge import invert_lower
 
 __all__ = ["FORMS", "METRICS", "LearntMetric", "learn_metric"]
@@ -32,8 +34,6 @@ FORMS = ("diagonal", "full")
 MOST_STEPS, CHANGE = 15, 1e-5
 #: Bounds of the logarithms of rates around the start, of the signal's and the noise's variance; and the least noise.
 RATES, SIGNAL, NOISE, LEAST = (-9.0, 5.0), (-5.0, 6.0), (-12.0, 1.5), 1e-6
-#: Differences of all pairs in all columns that are kept in memory.
-KEPT = 1e7
 #: Widths of the Laplace kernel of a recursive feature machine, as multiples of the median distance, its rounds, and
 #: its ridges.
 WIDTHS, ROUNDS, RIDGES = (1.0, 3.0, 10.0), 4, np.logspace(-6, 2, 17)
@@ -164,73 +164,24 @@ def _merged(X: Array, Y: Array, weights: Array) -> _Rows:
 # ---- the evidence ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class _Pairs:
-    """Squared differences of all pairs of different rows, in the order of a triangle; `kept` has those of all columns.
-
-    Attributes
-    ----------
-    X : array of shape (n_rows, n_columns)
-    first, second, flat : arrays of int, shape (n_pairs,)
-        The rows of pairs, the first the smaller, and their positions in a square matrix.
-    kept : array of shape (n_columns, n_pairs), or None
-        None if they do not fit.
-    """
-
-    X: Array
-    first: NDArray[np.intp]
-    second: NDArray[np.intp]
-    flat: NDArray[np.intp]
-    kept: Array | None
-
-    @classmethod
-    def of(cls, X: Array) -> _Pairs:
-        first, second = np.triu_indices(len(X), 1)
-        pairs = cls(X, first, second, first * len(X) + second, None)
-        if float(X.shape[1]) * len(first) > KEPT:
-            return pairs
-        return replace(pairs, kept=np.array([pairs.of_column(j) for j in range(X.shape[1])]))
-
-    def of_column(self, j: int) -> Array:
-        """Differences in one column."""
-        column = self.X[:, j]
-        return np.square(column[self.first] - column[self.second])
-
-    def combined(self, rho: Array) -> Array:
-        """Their sums over columns at rates, the squares of those of the metric."""
-        if self.kept is not None:
-            return rho @ self.kept
-        own = (rate * self.of_column(j) for j, rate in enumerate(rho))
-        return sum(own, np.zeros(len(self.first)))
-
-    def forms(self, values: Array) -> Array:
-        """The inner product of each column's differences with values of the pairs."""
-        if self.kept is not None:
-            return self.kept @ values
-        return np.array([self.of_column(j) @ values for j in range(self.X.shape[1])])
-
-
 def _by_evidence(rows: _Rows) -> tuple[Array, float, Array]:
-    X, Y, w = rows.X, rows.Y, rows.weights
-    n, p = X.shape
+    X, Y, w = np.ascontiguousarray(rows.X.T), rows.Y, rows.weights
+    p, n = X.shape
     T, repeats = Y.shape[1], float((rows.weights - 1.0).sum())
-    pairs = _Pairs.of(X)
     history: list[float] = []
-    # of which half is read, and the inverse takes its place
-    noisy = np.zeros((n, n))
+    kernel, noisy = np.empty(packed_length(n)), np.zeros((n, n))
     #: Where the inverse was last, and the leave-one-out errors there.
     last: tuple[Array, Array] = np.empty(0), np.empty(0)
 
-    def inverse(theta: Array) -> tuple[Array, Array, Array, float, float]:
-        """The kernel of pairs, and at the covariance with noise: inverse, coefficients, log determinant, and noise.
+    def inverse(theta: Array) -> tuple[Array, Array, float, float]:
+        """At the covariance with noise: inverse, coefficients, log determinant, and noise.
 
-        Of the inverse the lower triangle.
+        The kernel is packed into `kernel`; of the inverse, which takes the place of the matrix, there is one triangle.
         """
         nonlocal last
-        k, noise = pairs.combined(np.exp(theta[:p])), float(np.exp(theta[p + 1])) + LEAST
-        np.exp(np.subtract(theta[p], k, out=k), out=k)
-        noisy.reshape(-1)[pairs.flat] = k
-        noisy.reshape(-1)[:: n + 1] = np.exp(theta[p]) + noise / w
+        signal, noise = float(np.exp(theta[p])), float(np.exp(theta[p + 1])) + LEAST
+        Z = np.exp(0.5 * theta[:p, None]) * X
+        core.covariance(Z, signal, signal + noise / w, kernel, noisy, threads_for(n))
         # the upper triangle in C order is the lower one of the Fortran-ordered transpose
         factor, failed = lapack.dpotrf(noisy.T, lower=1, clean=0, overwrite_a=1)
         if failed:
@@ -239,28 +190,27 @@ def _by_evidence(rows: _Rows) -> tuple[Array, float, Array]:
         invert_lower(factor)
         Ki = lapack.dlauum(factor, lower=1, overwrite_c=1)[0]
         last = theta.copy(), A / np.diag(Ki)[:, None]
-        return k, Ki, A, log_det, noise
+        return Ki, A, log_det, noise
 
     def objective(theta: Array) -> tuple[float, Array]:
         try:
-            k, Ki, A, log_det, noise = inverse(theta)
+            Ki, A, log_det, noise = inverse(theta)
         except np.linalg.LinAlgError:
             return 1e300, np.zeros_like(theta)
         value = 0.5 * (float((Y * A).sum()) + T * log_det)
         value += 0.5 * T * repeats * np.log(noise) + 0.5 * rows.scatter / noise
-        # A A' - T Ki, of pairs and of rows
-        Q = blas.dsyrk(1.0, A, beta=-T, c=Ki, lower=1, overwrite_c=1)
-        Qk, diagonal = np.take(Q.T, pairs.flat), np.diag(Q)
-        Qk *= k
+        # with A A' - T Ki, of pairs and of rows
+        sums, diagonal = np.empty(p + 1), np.square(A).sum(axis=1) - T * np.diag(Ki)
+        core.evidence_slopes(X, kernel, np.ascontiguousarray(A.T), Ki.T, sums, threads_for(n))
         slopes = np.empty(p + 2)
-        slopes[:p] = np.exp(theta[:p]) * pairs.forms(Qk)
-        slopes[p] = -Qk.sum() - 0.5 * np.exp(theta[p]) * diagonal.sum()
+        slopes[:p] = np.exp(theta[:p]) * sums[:p]
+        slopes[p] = -sums[p] - 0.5 * np.exp(theta[p]) * diagonal.sum()
         by_noise = -0.5 * (diagonal / w).sum() + 0.5 * T * repeats / noise - 0.5 * rows.scatter / noise**2
         slopes[p + 1] = by_noise * np.exp(theta[p + 1])
         history.append(min(value, history[-1]) if history else value)
         return value, slopes
 
-    first = float(np.log(1.0 / np.median(pairs.combined(np.ones(p))))) if n > 1 else 0.0
+    first = float(np.log(1.0 / np.median(pdist(rows.X, "sqeuclidean")))) if n > 1 else 0.0
     start = np.r_[np.full(p, first), 0.0, np.log(0.1)]
     bounds = [(first + RATES[0], first + RATES[1])] * p + [SIGNAL, NOISE]
     options = {"maxiter": MOST_STEPS, "ftol": CHANGE}

@@ -12,8 +12,8 @@ is added.
 
 Many regularisation parameters at the same weights cost little more than one: the whitened kernel is reduced to
 tridiagonal form once (4/3 n^3 operations, against n^3 / 3 for a factorisation and about 9 n^3 for eigenvectors); every
-regularisation parameter then costs O(n), and n^2 for its coefficients. A few that are near each other take one
-factorisation, and for all of them together about 30 solutions with it.
+regularisation parameter then costs O(n), and n^2 for its coefficients. Of hundreds of rows and few outputs, all of them
+share a Krylov space of the kernel, which takes 20 to 120 products with it and no factorisation.
 
 Degrees of freedom and criteria are written so that a sample weight w equals w repetitions of the row: ``N_eff = sum of
 weights``, and determinants are those of the repeated problem.
@@ -27,14 +27,14 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import eigh, lapack
+from scipy.linalg import blas, eigh, lapack
 
 from kernelweave._checks import InputError, of_given_rows
-from kernelweave._threads import blas_threads_for
+from kernelweave._loops import core
+from kernelweave._threads import blas_threads_for, threads_for
 from kernelweave._types import Array
 from kernelweave.machines.ridge import (
     LOW_RANK_FLOOR,
-    DenseSystem,
     NotPositiveDefinite,
     RidgeSystem,
     Workspace,
@@ -44,9 +44,9 @@ from kernelweave.results import Certificate, Path, RelaxedSolution, Solution
 
 #: Regularisation parameters up to which one factorisation each is cheaper than the reduction.
 FACTORISE = 5
-#: Rows for each output with which a few share one factorisation, if each is within a multiple of the middle one; steps
-#: of Lanczos at most, how often these look at their residual, and the relative one at which they end.
-SHARED_ROWS, NEAR_MIDDLE, LANCZOS_STEPS, LANCZOS_EACH, LANCZOS_TOL = 500, 30.0, 80, 4, 1e-12
+#: Rows for each output from which several alphas share a Krylov space, its steps at most, as an inverse share of the
+#: rows and as a number, and the relative residual at which it ends.
+KRYLOV_ROWS, KRYLOV_SHARE, KRYLOV_STEPS, KRYLOV_TOL = 300, 3, 250, 1e-12
 #: Columns that the reduction takes at a time; LAPACK's own 32 take a tenth longer at hundreds of rows, one by one twice
 #: as long.
 BLOCK = 16
@@ -158,45 +158,57 @@ def _at_weights(
                 )
 
             return lambda B: _by(_by(B, rows.T), rows), through, True
-    middle = float(np.sort(alphas)[len(alphas) // 2])
-    near = max(alphas.max() / middle, middle / alphas.min()) <= NEAR_MIDDLE
-    shared = len(alphas) > 1 and near and len(root) >= SHARED_ROWS * len(problem.targets)
-    if len(alphas) <= FACTORISE and not shared:
+    together = len(alphas) > 1 and len(root) >= KRYLOV_ROWS * len(problem.targets)
+    if len(alphas) <= FACTORISE and not together:
 
         def factorised(alphas: Array) -> tuple[Callable[[Array], Array], float]:
             system = problem.system(weights, float(alphas[0]))
             return lambda B: np.ascontiguousarray(system.solve(B[0].T).T)[None], system.log_det()
 
         return lambda B: problem.gram.matvec(effective, B[0])[None], factorised, False
-    K = problem.gram.combine(effective)
-    if len(alphas) <= FACTORISE:
-        return lambda B: _by(B, K), _shared(K, problem.inverse_weights, middle), True
-    S = K * root
-    S *= root[:, None]
-    reduced = _tridiagonal(S)
+    # of these only upper triangles are read
+    K = problem.gram.combine_upper(effective)
+    S = K if (root == 1.0).all() else np.triu(K) * root * root[:, None]
+    solver = _krylov(S) if together else _tridiagonal(S.copy())
 
     def whitened(alphas: Array) -> tuple[Callable[[Array], Array], float]:
-        solve, _ = reduced(alphas)
+        solve, _ = solver(alphas)
         return lambda B: solve(B * root) * root, math.nan
 
-    return lambda B: _by(B, K), whitened, True
+    return lambda B: _by_upper(B, K), whitened, True
 
 
-def _shared(K: Array, inverse_weights: Array, middle: float) -> Solver:
-    """Solutions at several regularisation parameters near one, whose matrix alone is factorised."""
-    root = 1.0 / np.sqrt(inverse_weights)
-    first = DenseSystem(K.copy(), middle, inverse_weights)
+def _krylov(S: Array) -> Solver:
+    """``alphas -> (B -> (S + alpha I)^-1 B)`` for rows of B, in a Krylov space of each.
 
-    def inverse(v: Array) -> Array:
-        return first.solve((v / root)[:, None])[:, 0] / root
+    By Lanczos' method: with ``S V' = V' T + u e'`` and ``(T + alpha I) z = |b| e_1`` the solution is ``V' z``, and
+    the residual ``z_m u``, largest for the smallest alpha. What needs many steps is reduced. The upper triangle of S is
+    read.
+    """
+    n = len(S)
+    most = max(1, min(n // KRYLOV_SHARE, KRYLOV_STEPS))
+    reduced: list[Solver] = []
 
     def one(b: Array, alphas: Array) -> Array:
-        found, known = _shifted(inverse, b * root, alphas - middle)
-        for k in np.flatnonzero(~known):
-            found[k] = DenseSystem(K.copy(), float(alphas[k]), inverse_weights).solve(b[:, None])[:, 0] / root
-        return found * root
+        size = float(np.linalg.norm(b))
+        if not size > 0:
+            return np.zeros((len(alphas), n))
+        V, diagonal, beside = np.empty((most, n)), np.empty(most), np.empty(most)
+        V[0] = b / size
+        m = core.lanczos(S, float(alphas.min()), KRYLOV_TOL, V, diagonal, beside, threads_for(n))
+        if m > 1:
+            z = np.zeros((len(alphas), m))
+            z[:, 0] = size
+            for own, alpha in zip(z, alphas, strict=True):
+                own[:] = lapack.dptsv(diagonal[:m] + alpha, beside[: m - 1], own)[2]
+            return z @ V[:m]
+        if m == 1:
+            return size / (diagonal[0] + alphas[:, None]) * V[0]
+        if not reduced:
+            reduced.append(_tridiagonal(S.copy()))
+        return reduced[0](alphas)[0](np.broadcast_to(b, (len(alphas), 1, n)))[:, 0]
 
-    def solver(alphas: Array) -> tuple[Callable[[Array], Array], Array]:
+    def solver(alphas: Array) -> tuple[Callable[[Array], Array], float]:
         def solve(B: Array) -> Array:
             out = np.empty(B.shape)
             for t, rows in enumerate(B.transpose(1, 0, 2)):
@@ -207,45 +219,9 @@ def _shared(K: Array, inverse_weights: Array, middle: float) -> Solver:
                         out[k, t] = one(row, alphas[[k]])[0]
             return out
 
-        return solve, np.where(alphas == middle, first.log_det(), math.nan)
+        return solve, math.nan
 
     return solver
-
-
-def _shifted(inverse: Callable[[Array], Array], b: Array, shifts: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """``(A + shift I)^-1 b`` for several shifts, given ``v -> A^-1 v``, and whether each was reached.
-
-    One Krylov space of the inverse, by Lanczos' method with orthogonalisation against all vectors: with
-    ``A^-1 V = V T + u e'`` and ``(I + shift T) z = |b| e_1`` the solution is ``V T z + z_m u``, and the residual
-    ``shift z_m u``.
-    """
-    size = float(np.linalg.norm(b))
-    if not size > 0:
-        return np.zeros((len(shifts), len(b))), np.ones(len(shifts), dtype=bool)
-    most = min(LANCZOS_STEPS, len(b))
-    V, T = np.empty((most, len(b))), np.zeros((most, most))
-    u, beta = b / size, 0.0
-    for m in range(most):
-        V[m] = u
-        if m:
-            T[m, m - 1] = T[m - 1, m] = beta
-        u = inverse(V[m])
-        T[m, m] = float(V[m] @ u)
-        for _ in range(2):
-            u = u - V[: m + 1].T @ (V[: m + 1] @ u)
-        beta = float(np.linalg.norm(u))
-        if m % LANCZOS_EACH and m + 1 < most and beta > LANCZOS_TOL:
-            u = u / beta
-            continue
-        inside = np.eye(m + 1) + shifts[:, None, None] * T[: m + 1, : m + 1]
-        start = np.zeros((len(shifts), m + 1, 1))
-        start[:, 0] = size
-        z = np.linalg.solve(inside, start)[:, :, 0]
-        known = np.abs(shifts * z[:, m]) * beta <= LANCZOS_TOL * size
-        if known.all() or m + 1 == most:
-            break
-        u = u / beta
-    return (z @ T[: m + 1, : m + 1]) @ V[: m + 1] + z[:, m:] * u, known
 
 
 def _by(B: Array, K: Array) -> Array:
@@ -253,8 +229,17 @@ def _by(B: Array, K: Array) -> Array:
     return (B.reshape(-1, B.shape[-1]) @ K).reshape(*B.shape[:-1], K.shape[1])
 
 
+def _by_upper(B: Array, K: Array) -> Array:
+    """``B @ K`` as `_by`, for a symmetric K of which the upper triangle is read."""
+    product: Array = blas.dsymm(1.0, K.T, B.reshape(-1, len(K)).T, lower=1)
+    return product.T.reshape(B.shape)
+
+
 def _tridiagonal(S: Array) -> Solver:
-    """``alphas -> (B -> (S + alpha I)^-1 B)`` for rows of B, from one reduction ``S = Q T Q'``; S is overwritten."""
+    """``alphas -> (B -> (S + alpha I)^-1 B)`` for rows of B, from one reduction ``S = Q T Q'``; S is overwritten.
+
+    The upper triangle of S is read.
+    """
     n = len(S)
     held, diagonal, beside, tau, _ = lapack.dsytrd(S.T, lower=1, lwork=BLOCK * n, overwrite_a=1)
     # below its diagonal are reflectors, as in a QR factorisation of all rows but the first

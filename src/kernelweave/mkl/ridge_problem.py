@@ -146,6 +146,7 @@ class RidgeProblem(OnStack):
         *,
         primal: float,
         residual: float,
+        enough: float = 0.0,
     ) -> float:
         """Bound of ``|computed - exact|`` of the objective plus that of the gap, in units of the objective.
 
@@ -158,6 +159,8 @@ class RidgeProblem(OnStack):
             Computed ``q_m``, or upper bounds of them.
         primal, residual : float
             The objective, and ``1/2 r' N^-1 r`` of equation (13).
+        enough : float
+            A bound from traces of the kernels alone is taken if it is at most this.
 
         Notes
         -----
@@ -167,32 +170,41 @@ class RidgeProblem(OnStack):
         """
         own = np.flatnonzero(weights)
         unit = np.finfo(np.float64).eps / 2 * SAFETY * math.sqrt(self.gram.n_samples + len(own) + 8)
+        highest = float(quadratic_forms.max())
+
+        def total(level: float, top: float, fitted: float) -> float:
+            # rounding of the subtractions in r
+            fitted += np.finfo(np.float64).eps * math.sqrt(8.0 * primal)
+            return float(
+                alpha * level
+                + 0.5 * alpha * (top - highest)
+                + 2.0 * math.sqrt(2.0 * residual) * fitted
+                + fitted * fitted
+                + 2.0 * unit * primal
+            )
+
+        # the trace bounds the diagonal
+        lengths = np.sqrt(np.maximum(self.traces, 0.0))
+        reach = lengths * float(np.linalg.norm(C))
+        crude = unit * reach * (np.sqrt(np.maximum(quadratic_forms, 0.0)) + reach)
+        along = unit * float(weights @ (reach * lengths)) / math.sqrt(float(self.inverse_weights.min()))
+        if (bound := total(float(weights @ crude), float((quadratic_forms + crude).max()), along)) <= enough:
+            return bound
         own_errors, rows = self._form_errors(own, C, quadratic_forms, unit)
         level = float(weights[own] @ own_errors)
-        highest = float(quadratic_forms.max())
         top = max(highest, float((quadratic_forms[own] + own_errors).max()))
-        # the trace bounds the diagonal: precise bounds are computed only for kernels that could matter
-        reach = np.sqrt(np.maximum(self.traces, 0.0)) * float(np.linalg.norm(C))
-        crude = quadratic_forms + unit * reach * (np.sqrt(np.maximum(quadratic_forms, 0.0)) + reach)
+        # precise bounds are computed only for kernels that could matter
+        crude += quadratic_forms
         crude[own] = -np.inf
         others = np.flatnonzero(crude > top)
         for start in range(0, len(others), CHUNK):
             part = others[start : start + CHUNK]
             errors, _ = self._form_errors(part, C, quadratic_forms, unit)
             top = max(top, float((quadratic_forms[part] + errors).max()))
-        roots = self.roots(own)
         fitted = unit * float(
-            np.sqrt(np.sum(np.square((weights[own] * rows.T) @ roots) / self.inverse_weights))
+            np.sqrt(np.sum(np.square((weights[own] * rows.T) @ self.roots(own)) / self.inverse_weights))
         )
-        # rounding of the subtractions in r
-        fitted += np.finfo(np.float64).eps * math.sqrt(8.0 * primal)
-        return float(
-            alpha * level
-            + 0.5 * alpha * (top - highest)
-            + 2.0 * math.sqrt(2.0 * residual) * fitted
-            + fitted * fitted
-            + 2.0 * unit * primal
-        )
+        return total(level, top, fitted)
 
     def _form_errors(
         self, kernels: Index, C: Array, quadratic_forms: Array, unit: float

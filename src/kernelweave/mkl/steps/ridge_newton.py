@@ -21,6 +21,8 @@ WORKING_SHARE = 0.6
 WORKING_MOST = 40
 #: Most of them that are stored without a factor.
 WORKING_DENSE = 16
+#: Share of tol below which a bound of rounding need not be sharp.
+NEGLIGIBLE = 1e-6
 #: Smallest share of tol for the solver, if rounding errors use the rest.
 LEAST_SHARE = 0.1
 #: Iterations without a smaller gap after which it is stopped, and after which kernels outside of the working set are
@@ -75,11 +77,12 @@ class _Iterate:
         """Certificate when the largest quadratic form is `largest`; never below zero."""
         return max(0.0, self.residual + 0.5 * alpha * (largest - self.level))
 
-    def bound_rounding(self, problem: RidgeProblem, alpha: float, quadratic_forms: Array) -> float:
+    def bound_rounding(
+        self, problem: RidgeProblem, alpha: float, quadratic_forms: Array, enough: float = 0.0
+    ) -> float:
         """Bound of rounding in objective and gap, given the quadratic forms of all kernels."""
-        self.rounding = found = problem.rounding_bound(
-            alpha, self.weights, self.C, quadratic_forms, primal=self.primal, residual=self.residual
-        )
+        values = {"primal": self.primal, "residual": self.residual, "enough": enough}
+        self.rounding = found = problem.rounding_bound(alpha, self.weights, self.C, quadratic_forms, **values)
         return found
 
 
@@ -325,7 +328,8 @@ class RidgeNewton(Step[RidgeSession, _Iterate]):
                     quadratic_forms, largest = _all_quadratic_forms(problem, it, warm, screen=screen)
                     warm.quadratic_forms, gap = quadratic_forms, it.gap(alpha, largest)
                 if gap <= aim * it.primal:
-                    rounding = it.bound_rounding(problem, alpha, quadratic_forms)
+                    enough = NEGLIGIBLE * tol * it.primal
+                    rounding = it.bound_rounding(problem, alpha, quadratic_forms, enough)
                     aim = min(aim, max(tol - relative_gap(it.primal, rounding), LEAST_SHARE * tol))
                     settled = gap <= aim * it.primal
                 else:
