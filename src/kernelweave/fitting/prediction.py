@@ -109,19 +109,20 @@ class Products(Generic[Q]):
         self._levels: dict[int, Array] = {}
 
     @cached_property
-    def _through_features(self) -> dict[int, tuple[Array, Array | None]]:
-        """Coefficients of the features of kernels that have few, and means."""
-        found = {}
+    def _through_features(self) -> tuple[dict[int, tuple[Array, Array | None]], int]:
+        """Coefficients of the features of kernels that have few, and means; and rows to compute at a time."""
+        found, widest = {}, 1
         for m in map(int, self.kernels):
             training = self.source.training_features(m)
             if training is not None:
                 found[m] = self.fitted.through_features(m, training, self.coefs(m))
-        return found
+                widest = max(widest, len(found[m][0]))
+        return found, max(1, FEATURES // widest)
 
     @cached_property
     def _compared(self) -> RawProducts[Q]:
         """Products of the other kernels."""
-        others = [m for m in map(int, self.kernels) if m not in self._through_features]
+        others = [m for m in map(int, self.kernels) if m not in self._through_features[0]]
         return self.source.products(np.array(others, dtype=np.intp), self._raw)
 
     def _raw(self, m: int) -> Array:
@@ -131,9 +132,8 @@ class Products(Generic[Q]):
     def of(self, queries: Q) -> Iterator[tuple[slice, int, Array]]:
         """Yield (some rows, m, product (rows, n_vectors)), in chunks."""
         cosine, whole = self.fitted.cosine_scale is not None, not self.source.lacks(queries)
-        if whole and self._through_features:
-            known = self._through_features
-            each = max(1, FEATURES // max(1, *(len(coef) for coef, _ in known.values())))
+        known, each = self._through_features if whole else ({}, 0)
+        if known:
             for where, m, phi in self.source.features(queries, np.array(list(known)), each):
                 coef, mean = known[m]
                 phi = unit_rows(phi) if cosine else phi
@@ -170,14 +170,9 @@ class NewRows(Generic[Q]):
     queries: Q
     fitted: FittedNormalizer
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return self.source.query_length(self.queries)
-
     def decisions(self, found: Expansions, products: Products[Q] | None = None) -> Array:
         """Decision values of several solutions, shape (n_solutions, n_rows, n_outputs); `products` if known."""
-        source, n_rows = self.source, self.n_rows
+        source, n_rows = self.source, self.source.query_length(self.queries)
         out = np.repeat(found.intercepts[:, None], n_rows, axis=1)
         with blas_threads_for(min(n_rows, source.n_samples)):
             if any(found.layers) and (found.features is None or source.lacks(self.queries)):
@@ -263,13 +258,13 @@ class NewRows(Generic[Q]):
             return
         outputs = self.outputs(first)
         step = max(1, FEATURES // self.source.n_samples)
-        for part in range(0, max(self.n_rows, 1), step):
-            where = slice(part, min(part + step, self.n_rows))
+        for part in range(0, max(len(outputs), 1), step):
+            where = slice(part, min(part + step, len(outputs)))
             yield where, *first.inner(outputs[where])
 
     def outputs(self, first: FirstLayer) -> Array:
         """Outputs of the first layer, (n_rows, n_kernels)."""
-        out = np.zeros((self.n_rows, self.source.n_kernels))
+        out = np.zeros((self.source.query_length(self.queries), self.source.n_kernels))
         used = np.flatnonzero(first.coef.any(axis=0))
         products = Products(self.source, self.fitted, used, lambda m: first.coef[:, m : m + 1])
         for where, m, product in products.of(self.queries):
@@ -286,7 +281,8 @@ class NewRows(Generic[Q]):
         """
         n_samples, active = self.source.n_samples, np.flatnonzero(weights)
         if not len(active):
-            yield slice(0, self.n_rows), np.zeros((self.n_rows, n_samples)), np.zeros(self.n_rows)
+            n_rows = self.source.query_length(self.queries)
+            yield slice(0, n_rows), np.zeros((n_rows, n_samples)), np.zeros(n_rows)
             return
         raw = {int(m): self.source.query_diagonal(self.queries, int(m)) for m in active}
         current: tuple[slice, Array, Array] | None = None

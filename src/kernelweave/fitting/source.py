@@ -302,8 +302,8 @@ class TableSource(Source[Table]):
 
     def accepted(self, queries: Table) -> Table:
         """New rows, unchanged; raises for missing cells without a treatment."""
-        if (counts := count_missing(queries)) and not self.takes_missing:
-            refuse_missing(counts, queries.n_rows)
+        if queries.missing().any() and not self.takes_missing:
+            refuse_missing(count_missing(queries), queries.n_rows)
         return queries
 
     def filled(self, table: Table) -> Table:
@@ -312,7 +312,8 @@ class TableSource(Source[Table]):
 
     def encode(self, table: Table) -> Table:
         """Impute missing cells and standardise with this source's statistics."""
-        table = self.filled(table)
+        if self.fillers is not None:
+            table = fill(self.fillers, table)
         return table if self.statistics is None else table.scaled(*self.statistics)
 
     def _options(self) -> dict[str, Any]:
@@ -634,9 +635,17 @@ class TableSource(Source[Table]):
         chosen = self._columns[m]
         return (base.statistic, base.preparation, None if chosen is None else tuple(chosen.tolist()))
 
-    def _statistic(self, m: int, table: Table) -> Array:
-        """The prepared columns of kernel m, categorical ones as indicators."""
-        return apply_steps(self.kernels[m].base.preparation, table.select(self.kernels[m].columns)).take()
+    def _statistic(
+        self, m: int, table: Table, prepared: dict[Any, Array] | None = None, key: Any = None
+    ) -> Array:
+        """The prepared columns of kernel m, categorical ones as indicators; known ones are those of a key."""
+        if prepared is not None and key in prepared:
+            return prepared[key]
+        kernel = self.kernels[m]
+        found = apply_steps(kernel.base.preparation, table.select(kernel.columns)).take()
+        if prepared is not None:
+            prepared[key] = found
+        return found
 
     def _fill(self, group: Rows, packed: Array) -> None:
         """Fill packed triangles of kernels that share a statistic, computing it once, a few rows at a time."""
@@ -780,12 +789,12 @@ class _Compared:
             self.squares = sq_norms(B)[None, :] if self.needs_norms else None
 
     def values(self, part: Table, prepared: dict[Any, Array] | None = None) -> Iterator[tuple[int, Array]]:
-        """Yield (m, values of some encoded queries with the training rows)."""
+        """Yield (m, values of some encoded queries with the training rows), of columns that may be prepared already."""
         if self.statistic is None:
             for m in self.group:
                 yield m, self.source.kernels[m](part, self.table)
             return
-        A = self._rows(part, prepared)
+        A = self.source._statistic(self.group[0], part, prepared, self.key)
         S, left = self.others.values(A), sq_norms(A)[:, None] if self.needs_norms else None
         for m, base in zip(self.group, self.bases, strict=True):
             yield m, base.from_statistic(S, left, self.squares)
@@ -796,16 +805,8 @@ class _Compared:
             for (m, K), C in zip(self.values(part, prepared), self.coefs, strict=True):
                 yield m, K @ C.T
             return
-        S = self.others.values(self._rows(part, prepared))
+        S = self.others.values(self.source._statistic(self.group[0], part, prepared, self.key))
         for m, gamma, C in zip(self.group, self.decays, self.coefs, strict=True):
             out = np.empty((len(S), len(C)))
             core.decay_product(S, gamma, C, out, threads_for(min(S.shape)))
             yield m, out
-
-    def _rows(self, part: Table, prepared: dict[Any, Array] | None) -> Array:
-        """Queries as the statistic takes them, which may be known of another one."""
-        if prepared is None:
-            return self.source._statistic(self.group[0], part)
-        if self.key not in prepared:
-            prepared[self.key] = self.source._statistic(self.group[0], part)
-        return prepared[self.key]
