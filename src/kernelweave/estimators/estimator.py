@@ -76,18 +76,6 @@ MOST_SHOWN = 4
 OF_CLASSIFIERS = ("predict_proba", "predict_log_proba", "predict_set", "classes_")
 
 
-def refused(model: object, name: str) -> str | None:
-    """What to say of an attribute that a model without training rows does not have; None for others."""
-    rowless = isinstance(model, Model) and isinstance(model.source, RowlessSource)
-    return REFUSAL.format(what=f"`{name}`") if rowless and name in OF_ROWS else None
-
-
-def keep_model(estimator: object, model: Model) -> None:
-    """Set the model of an estimator, and the attributes that follow from it."""
-    for name, value in attributes_of(model).items():
-        setattr(estimator, name, value)
-
-
 def attributes_of(model: Model) -> dict[str, Any]:
     """Attributes of a fitted estimator in scikit-learn's conventions, by name."""
     names = np.array(model.source.names, dtype=object)
@@ -214,7 +202,9 @@ class BaseMKL(ReportingMixin, ReadingMixin):
     label_names_: NDArray[Any]
 
     def __getattr__(self, name: str) -> Any:
-        said = refused(vars(self).get("model_"), name)
+        model, said = vars(self).get("model_"), None
+        if name in OF_ROWS and model is not None and isinstance(model.source, RowlessSource):
+            said = REFUSAL.format(what=f"`{name}`")
         if name in OF_CLASSIFIERS and not isinstance(self, ClassifierMixin):
             said = (
                 f"{type(self).__name__} has no `{name}`: it predicts numbers. For intervals use predict_interval(X); "
@@ -248,10 +238,9 @@ class BaseMKL(ReportingMixin, ReadingMixin):
     def _forget(self) -> None:
         """Delete all fitted attributes, public and private."""
         kept = ("_skl", "_sklearn", "_metadata", "_callback", "_parent_callback")
-        for name in [
-            n for n in vars(self) if (n.startswith("_") and not n.startswith(kept)) or n.endswith("_")
-        ]:
-            delattr(self, name)
+        for name in list(vars(self)):
+            if (name.startswith("_") and not name.startswith(kept)) or name.endswith("_"):
+                delattr(self, name)
 
     # ---- fitting ----------------------------------------------------------------------------------
 
@@ -307,13 +296,12 @@ class BaseMKL(ReportingMixin, ReadingMixin):
 
     def _fit(self, X: Any, y: Any, sample_weight: ArrayLike | None, params: dict[str, Any]) -> None:
         """Table and kernels to a task, its solution to a model, on the rows with a positive weight."""
-        y = in_order(X, y, self.missing_views)
+        given = in_order(X, {"y": y, "sample_weight": sample_weight, **params}, self.missing_views)
+        y, sample_weight = given.pop("y"), given.pop("sample_weight")
         if y is None:
             raise InputError(
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
             )
-        sample_weight = in_order(X, sample_weight, self.missing_views, "sample_weight")
-        params = {name: in_order(X, value, self.missing_views, name) for name, value in params.items()}
         self.defaults_ = {}
         rows, encoder = self._read_training(X)
         n_rows = rows.n_rows if isinstance(rows, Table) else rows.n_samples
@@ -328,8 +316,8 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             if isinstance(targets.classes, np.ndarray):
                 named = targets.classes[labels.astype(np.intp)]
             check_score(self.scoring, named, targets.classes)
-        groups = read_groups(params.get("groups"), n_rows)
-        folds = self._make_folds(targets.labels, kept, params, learner)
+        groups = read_groups(given.get("groups"), n_rows)
+        folds = self._make_folds(targets.labels, kept, given, learner)
         if weights is not None and (weights == 1.0).all():
             weights = None
         with blas_threads_for(len(kept)):
@@ -341,12 +329,13 @@ class BaseMKL(ReportingMixin, ReadingMixin):
                 return self._make_source(rows, encoder, kept, weights, kind, numbers)
 
             source, why = make(learner)
+            extra = normalizer.transductive
             task = Task(
                 source=source,
                 targets=tuple(target[kept] for target in targets.problems),
                 sample_weight=weights,
-                normalizer=normalizer.without_extra(),
-                extra=self._extra_queries(normalizer, encoder, source),
+                normalizer=normalizer if extra is None else normalizer.without_extra(),
+                extra=None if extra is None else self._extra_queries(extra, encoder, source),
                 fit_intercept=bool(self.fit_intercept) and not learner.own_intercept,
                 classification=isinstance(self, ClassifierMixin),
                 flat=targets.flat,
@@ -367,7 +356,8 @@ class BaseMKL(ReportingMixin, ReadingMixin):
                 self.defaults_["learner"] = LEARNERS_SAID[type(self._default_learner()).__name__]
             candidates = self._candidates_of(task, problems, learner, labels, folds)
             candidates = self._of_targets(candidates, task, learner)
-            metric, costs = self._tries_metric(task, candidates), self._tries_costs(task, candidates)
+            metric = self._is_plain and self._tries_metric(task, candidates)
+            costs = self._is_plain and self._tries_costs(task, candidates)
             tries = metric or costs
             # the number of steps of a descent is unknown
             unknown = learner.iterates and candidates.scores is None
@@ -394,7 +384,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
     def _tries_metric(self, task: Task, candidates: Candidates) -> bool:
         """Whether the same kernels in a learnt metric are tried too; see `may_learn`."""
         stated = self.learner is not None or self.C is not None or hasattr(self, "alphas")
-        return self._is_plain and not stated and may_learn(task, candidates)
+        return not stated and may_learn(task, candidates)
 
     def _tried_metric(
         self,
@@ -463,7 +453,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         """Whether machines in which classes count alike are tried too: of a plain fit with a score of decisions."""
         # weights of classes that are stated are not undone
         stated = any(one is not None for one in (self.learner, self.C, getattr(self, "class_weight", None)))
-        if not self._is_plain or stated or candidates.decide is None or candidates.n_folds < 2:
+        if stated or candidates.decide is None or candidates.n_folds < 2:
             return False
         if candidates.second is None or task.multilabel:
             return False
@@ -616,13 +606,14 @@ class BaseMKL(ReportingMixin, ReadingMixin):
     def _store(self, model: Model, solved: list[SolvedProblem], why: str) -> None:
         """Set the model and the fitted attributes; `why` says why kernels were approximated."""
         results = [s.solution for s in solved]
-        keep_model(self, model)
-        said = [solved[0].problem.gram.describe(), described(model.source)]
-        self.gram_ = ", ".join(part for part in said if part) + (f"; {why}" if why else "")
+        vars(self).update(attributes_of(model))
+        self.gram_ = solved[0].problem.gram.describe()
+        if maps := fitted_maps(model.source):
+            self.gram_ += f", {described(maps)}"
+            self.approximation_ = approximation_of(maps)
         if why:
+            self.gram_ += f"; {why}"
             self.defaults_["approximation"] = self.gram_
-        if fitted_maps(model.source):
-            self.approximation_ = approximation_of(model.source)
         if model.features is not None:
             self.feature_coef_ = model.features.coef[:, 0] if model.flat else model.features.coef
         self.objective_ = float(sum(r.primal for r in results))
@@ -658,12 +649,11 @@ class BaseMKL(ReportingMixin, ReadingMixin):
                 f"{worst.status.advice(model.learner.get_params(deep=False))}",
                 ConvergenceWarning,
             )
-        self._remark_identities(solved, found["identity"])
+        if len(found["identity"]):
+            self._remark_identities(solved, found["identity"])
 
     def _remark_identities(self, solved: list[SolvedProblem], identities: NDArray[np.intp]) -> None:
         """Warn if most of the weight is on kernels in which no training row is similar to another."""
-        if not len(identities):
-            return
         weights = np.concatenate([np.atleast_2d(s.solution.weights) for s in solved])
         total, own = weights.sum(axis=1), weights[:, identities].sum(axis=1)
         if len(identities) < weights.shape[1] and not (own > 0.5 * total).any():

@@ -213,7 +213,7 @@ class Parameters(BaseEstimator):
         return super().set_params(**own, **nested)
 
     def _resolved_learner(self) -> learners.Learner:
-        """The learner, with the regularisation parameter of the estimator's own parameters."""
+        """The learner with the regularisation parameter, tolerance, iterations and processes of the estimator."""
         learner = self._named_learner()
         for name, value in (("C", self.C), ("alpha", self.alpha)):
             if value is None:
@@ -229,10 +229,6 @@ class Parameters(BaseEstimator):
                 continue  # it is chosen later
             learner = clone(learner).set_params(**{name: value})
             learner.check()
-        return self._controlled(learner)
-
-    def _controlled(self, learner: learners.Learner) -> learners.Learner:
-        """A learner with the tolerance, the iterations and the processes of the estimator."""
         known = learner.get_params(deep=False)
         for name in ("tol", "max_iter", "n_jobs"):
             value = getattr(self, name)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kernelweave import banks, normalizers, recipe
+from kernelweave import banks, recipe
 from kernelweave._checks import InputError, check_gram_stack, check_size, count_dimensions
 from kernelweave._sparse import entries, to_dense
 from kernelweave._types import Features
@@ -87,7 +87,8 @@ class ReadingMixin(Parameters):
                 check_size(array, "X")
         else:
             X = matrix_of(X) if is_annotated(X) else X
-            self._look_at(X, reset=True)
+            if type(X) is not np.ndarray:
+                self._look_at(X, reset=True)
             encoder = TableEncoder(type(self).__name__, reorder=False, missing=True)
             table = self._declare_texts(encoder.fit_transform(X), encoder)
             check_size(entries(table.values), "X")
@@ -173,11 +174,6 @@ class ReadingMixin(Parameters):
 
     def _look_at(self, X: Features, *, reset: bool) -> None:
         """Store or compare the names and the number of columns."""
-        if type(X) is np.ndarray and X.ndim == 2 and X.shape[1] and "feature_names_in_" not in vars(self):
-            # without names there is a number to compare, and no more
-            self.n_features_in_ = X.shape[1] if reset else self.n_features_in_
-            if X.shape[1] == self.n_features_in_:
-                return
         try:
             validate_data(self, X=X, skip_check_array=True, reset=reset)
         except (TypeError, ValueError, LookupError) as error:
@@ -205,16 +201,13 @@ class ReadingMixin(Parameters):
                 f"Expected a 2D table of rows, got an array of {X.ndim} dimensions. Reshape your data with "
                 "X.reshape(1, -1) if it is one row, or X.reshape(-1, 1) if it is one column."
             )
-        self._look_at(X, reset=False)
+        # without names there is a number to compare, which the encoder does
+        if type(X) is not np.ndarray or "feature_names_in_" in vars(self):
+            self._look_at(X, reset=False)
         return self.model_.encode(X)
 
-    def _extra_queries(
-        self, normalizer: normalizers.Normalizer, encoder: Encoder | None, source: Source[Any]
-    ) -> Any:
-        """Further inputs of a transductive normaliser; None without any."""
-        extra = normalizer.transductive
-        if extra is None:
-            return None
+    def _extra_queries(self, extra: Features, encoder: Encoder | None, source: Source[Any]) -> Any:
+        """Further inputs of a transductive normaliser."""
         if self._is_precomputed:
             raise InputError("Transductive normalisers need kernels as objects or a KernelBank.")
         if isinstance(source, TableSource) and encoder is not None:
@@ -266,8 +259,6 @@ class ReadingMixin(Parameters):
         Counts of words become sparse rows, whose kernels cost less. Sparse rows with few columns, or with few zeros,
         become dense ones.
         """
-        if self.kernels is not None or self.views is not None:
-            return table
         compressed = self.missing == "error" and self.standardize is not True
         counted = np.ones(len(kept)) if weights is None else weights
 
@@ -311,7 +302,8 @@ class ReadingMixin(Parameters):
         assert encoder is not None
         if sample_weight is not None or len(kept) < rows.n_rows:
             rows = encoder.date(rows, kept, sample_weight)
-        rows = self._stored_by_content(rows, encoder, kept, sample_weight)
+        if self.kernels is None and self.views is None:
+            rows = self._stored_by_content(rows, encoder, kept, sample_weight)
         table = rows if len(kept) == rows.n_rows else rows.rows(kept)
         if self.standardize is True and isinstance(table, BlockTable):
             for view, block in table.blocks.items():
@@ -349,5 +341,7 @@ class ReadingMixin(Parameters):
         else:
             made = TableSource(kernels, table, **options)
         self.missing_ = missing_of(made, cells, self.missing, self.missing_views)
-        self.defaults_ |= {name: said for name, said in self.missing_.items() if name.endswith("_done")}
+        for name in ("cells_done", "views_done"):
+            if name in self.missing_:
+                self.defaults_[name] = self.missing_[name]
         return choose_form(made, self.approximation, learner, self.random_state)
