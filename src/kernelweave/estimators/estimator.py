@@ -394,13 +394,10 @@ class BaseMKL(ReportingMixin, ReadingMixin):
     ) -> Prospect:
         """The usual kernels, or those in a learnt metric if their error on the folds is lower by enough; scored."""
         task, problems, candidates, why = usual
-        begin, scores, finish = candidates.begin, candidates.scores, candidates.finish
-        # `may_learn` asks for them
-        assert begin is not None
-        assert scores is not None
-        assert finish is not None
-        plain, several = task, takes_some(task.content)
-        first = begin(report)
+        search = candidates.search
+        assert search is not None  # `may_learn` asks for it
+        learnt, several = search, takes_some(task.content)
+        first = search.begin(report)
         before = dict(self.defaults_), dict(self.missing_)
 
         def close(won: float, lost: float) -> bool:
@@ -414,14 +411,16 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             if not first.stopped:
                 source, why = make(learners.MetricRLS2())
                 task = replace(task, source=source)
-                second = begin(report, task, first)
+                learnt = replace(search, task=task)
+                second = learnt.begin(report, first)
             if close(*((WON, LOST) if several else (NEARLY_WON, NEARLY_LOST))):
-                first, searched = scores(report, plain, first), True
-                second = first if first.interrupted else scores(report, task, second)
+                first, searched = search.scores(report, first), True
+                second = first if first.interrupted else learnt.scores(report, second)
             if several and searched and close(WON, LOST):
                 # a metric of some of many rows is worse than one of all
-                first, candidates, some = finish(first, report), replace(candidates, finish=None), False
-                second = first if first.interrupted else finish(second, report, task)
+                first, some = search.finish(first, report), False
+                candidates = replace(candidates, search=None)
+                second = first if first.interrupted else learnt.finish(second, report)
             stopped = first.stopped or first.interrupted or second.interrupted
         except KeyboardInterrupt:
             stopped = True
@@ -430,10 +429,10 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             # at its last step, so that it is complete: what is left of the search ends
             first = replace(first, stopped=True)
         won = not stopped and other < PREFERENCE * error
-        own, found = (task, second) if won else (plain, first)
-        rest = None if searched or found.interrupted else scores
+        own, found = (learnt, second) if won else (search, first)
+        complete = searched or found.interrupted
         candidates = replace(
-            candidates, scores=lambda report: found if rest is None else rest(report, own, found)
+            candidates, scores=lambda report: found if complete else own.scores(report, found)
         )
         if not won:
             self.defaults_, self.missing_ = before
@@ -441,12 +440,12 @@ class BaseMKL(ReportingMixin, ReadingMixin):
                 self.defaults_["metric"] = not_taken(error, other, some)
             elif not first.interrupted:
                 say_interrupted("a learnt metric was not tried to the end, and the model is the one without")
-            return plain, problems, candidates, usual[3]
+            return usual[0], problems, candidates, usual[3]
         problems = problems_of(task)
         self.defaults_["left_out"] = left_out(problems[0], source.names)
         self.defaults_["metric"] = taken(error, other, some)
-        if candidates.finish is not None:
-            candidates = replace(candidates, finish=lambda found, report: finish(found, report, task))
+        if candidates.search is not None:
+            candidates = replace(candidates, search=learnt)
         return task, problems, candidates, why
 
     def _tries_costs(self, task: Task, candidates: Candidates) -> bool:
@@ -455,7 +454,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         stated = any(one is not None for one in (self.learner, self.C, getattr(self, "class_weight", None)))
         if stated or candidates.decide is None or candidates.n_folds < 2:
             return False
-        if candidates.second is None or task.multilabel:
+        if candidates.score is None or candidates.score.second is None or task.multilabel:
             return False
         return bool(np.ptp(_totals(task)) > 1e-9 * _totals(task).sum())
 
@@ -472,7 +471,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         assert candidates.scores is not None  # `_tries_costs` asks for them
         first = candidates.scores(report)
         usual = task, problems, replace(candidates, scores=lambda _: first)
-        before = candidates.likelihoods(first)
+        before = candidates.likelihoods(first.values)
         if first.interrupted or before is None:
             return usual
         totals = _totals(task)
@@ -488,7 +487,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         if second.interrupted:
             say_interrupted("machines in which classes count alike were not tried to the end")
             return usual
-        after = candidates.likelihoods(second)
+        after = candidates.likelihoods(second.values)
         assert after is not None  # not interrupted
         losses = -float(np.nanmax(before)), -float(np.nanmax(after))
         self.defaults_["costs"] = said_of_costs(*losses)
@@ -562,8 +561,8 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         If no regularisation parameter was chosen, and the score has a decision, there are further fits on folds.
         """
         classes, held = getattr(self, "classes_", None), chosen.held
-        decides = self._decides and self.fit_intercept and levels_of(self.scoring) != (0.0,)
-        if classes is None or not decides or chosen.interrupted:
+        decides = self.scoring is not None and self._decides and self.fit_intercept
+        if classes is None or not decides or chosen.interrupted or levels_of(self.scoring) == (0.0,):
             return held, None, None
         try:
             held = held or OutOfFold.refitted(task, learner, chosen.alpha)
@@ -606,7 +605,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
     def _store(self, model: Model, solved: list[SolvedProblem], why: str) -> None:
         """Set the model and the fitted attributes; `why` says why kernels were approximated."""
         results = [s.solution for s in solved]
-        vars(self).update(attributes_of(model))
+        self.__dict__.update(attributes_of(model))
         self.gram_ = solved[0].problem.gram.describe()
         if maps := fitted_maps(model.source):
             self.gram_ += f", {described(maps)}"

@@ -63,8 +63,7 @@ def may_learn(task: Task, candidates: Candidates) -> bool:
     asked = not task.classification and task.n_outputs == 1 and candidates.name == SQUARED
     if (
         not asked
-        or candidates.begin is None
-        or candidates.finish is None
+        or candidates.search is None
         or candidates.n_folds < 2
         or not isinstance(source, TableSource)
     ):

@@ -26,11 +26,6 @@ from kernelweave.normalizers import Normalizer
 __all__ = ["Parameters", "stated"]
 
 
-def column_views(kernels: Any, views: Any) -> Any:
-    """What groups columns of one table into views: the parameter, or `kernelweave.banks.views`."""
-    return kernels.columns if isinstance(kernels, DefaultViews) else views
-
-
 @dataclass(repr=False, eq=False)
 class Parameters(BaseEstimator):
     """The parameters of estimators: a field is a parameter, with its rule, its default and its description here.

@@ -23,7 +23,7 @@ from kernelweave.estimators.missing import (
     skipping,
     takes_missing,
 )
-from kernelweave.estimators.parameters import Parameters, column_views
+from kernelweave.estimators.parameters import Parameters
 from kernelweave.estimators.routes import choose_form
 from kernelweave.estimators.texts import check_objects, columns_read, long_texts
 from kernelweave.estimators.view_kernels import check_kernels, kernels_of_views, places_of
@@ -78,7 +78,8 @@ class ReadingMixin(Parameters):
         if self._is_precomputed or self._is_bank:
             return self._read_given(X), None
         encoder: Encoder
-        if holds_views(X):
+        plain = type(X) is np.ndarray
+        if not plain and holds_views(X):
             refuse_absent_views(X)
             keeps = self.missing_views != "error" or takes_missing(self.missing, self.kernels)
             encoder = ViewsEncoder(type(self).__name__, missing=keeps)
@@ -86,8 +87,8 @@ class ReadingMixin(Parameters):
             for array in table.arrays():
                 check_size(array, "X")
         else:
-            X = matrix_of(X) if is_annotated(X) else X
-            if type(X) is not np.ndarray:
+            if not plain:
+                X = matrix_of(X) if is_annotated(X) else X
                 self._look_at(X, reset=True)
             encoder = TableEncoder(type(self).__name__, reorder=False, missing=True)
             table = self._declare_texts(encoder.fit_transform(X), encoder)
@@ -160,7 +161,7 @@ class ReadingMixin(Parameters):
             for view, b in blocks.items()
         }
         if not isinstance(encoder, ViewsEncoder):
-            groups = places_of(table, column_views(self.kernels, self.views)) or {}
+            groups = places_of(table, self.views, self.kernels) or {}
             for group in groups.values():
                 found[""] = found[""].of_view(group.columns)
         for view, own in found.items():
@@ -221,7 +222,7 @@ class ReadingMixin(Parameters):
         asked, plain = self.kernels, self._is_plain
         if isinstance(asked, banks.DefaultViews) and self.views is not None:
             raise InputError("`views` and banks.views(...) both group columns. Leave one of them out.")
-        places = places_of(table, column_views(self.kernels, self.views))
+        places = places_of(table, self.views, asked)
         if plain:
             chosen = recipe.choose(
                 table,

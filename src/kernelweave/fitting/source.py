@@ -600,8 +600,11 @@ class TableSource(Source[Table]):
 
     def corrections(self) -> dict[str, Correction]:
         """The corrections by kernel."""
-        found = {self.names[m]: self.correction(m) for m in range(self.n_kernels)}
-        return {name: one for name, one in found.items() if one is not None}
+        found = {}
+        for m, name in enumerate(self.names):
+            if (one := self.correction(m)) is not None:
+                found[name] = one
+        return found
 
     def _projected(self, m: int, K: Array) -> Array:
         correction = self.correction(m)
