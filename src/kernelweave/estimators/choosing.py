@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -380,13 +381,15 @@ def of_costs(
     plain: bool,
     asked: TaskScore | None = None,
     n_jobs: int | None = None,
+    costs: ArrayLike = recipe.COSTS,
+    most_rows: float | None = None,
 ) -> Candidates:
     """Candidates for C, on folds of all rows or of some, by what rows hold, with the shares of the classes.
 
     With the kernels and the learner of the recipe, kernels and weights stay as they are on all folds: its solver is
     only for losses whose dual is a quadratic program, as that needs.
     """
-    alphas = 1.0 / np.array(recipe.COSTS)
+    alphas = 1.0 / np.array(costs)
     n_rows, distinct = task.source.n_samples, int(task.content.max()) + 1
 
     kind, params = recipe.CLASSIFICATION
@@ -408,7 +411,7 @@ def of_costs(
     every = np.arange(n_rows)
     # rough weights depend on the order of the rows
     order = by_value(task.content, labels) if held else every
-    rows, folds = one_of(order, -(-distinct // recipe.COST_ROWS))
+    rows, folds = one_of(order, math.ceil(distinct / (most_rows or recipe.COST_ROWS)))
     name, score = cost_score(task, rows) if asked is None else (asked.name, of_some(asked.of_fold, rows))
     keep = asked is not None and asked.pooled
 

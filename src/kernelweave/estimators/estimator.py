@@ -38,8 +38,7 @@ from kernelweave.estimators.metric import (
     ViewMetric,
     may_learn,
     metrics_of,
-    not_taken,
-    taken,
+    said_of_metric,
 )
 from kernelweave.estimators.missing import in_order
 from kernelweave.estimators.reading import ReadingMixin
@@ -437,13 +436,13 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         if not won:
             self.defaults_, self.missing_ = before
             if not stopped:
-                self.defaults_["metric"] = not_taken(error, other, some)
+                self.defaults_["metric"] = said_of_metric(error, other, some, taken=False)
             elif not first.interrupted:
                 say_interrupted("a learnt metric was not tried to the end, and the model is the one without")
             return usual[0], problems, candidates, usual[3]
         problems = problems_of(task)
         self.defaults_["left_out"] = left_out(problems[0], source.names)
-        self.defaults_["metric"] = taken(error, other, some)
+        self.defaults_["metric"] = said_of_metric(error, other, some, taken=True)
         if candidates.search is not None:
             candidates = replace(candidates, search=learnt)
         return task, problems, candidates, why

@@ -28,7 +28,7 @@ from kernelweave.estimators.routes import choose_form
 from kernelweave.estimators.texts import check_objects, columns_read, long_texts
 from kernelweave.estimators.view_kernels import check_kernels, kernels_of_views, places_of
 from kernelweave.fitting.memory import memory_budget
-from kernelweave.fitting.missing import views_of
+from kernelweave.fitting.missing import blocks_of, views_of
 from kernelweave.fitting.model import Model
 from kernelweave.fitting.partial import PartialSource
 from kernelweave.fitting.source import Source, TableSource
@@ -38,7 +38,6 @@ from kernelweave.kernels.composed import check_gamma, has_gamma, steps_of, with_
 from kernelweave.learners import Learner
 from kernelweave.views import (
     BlockTable,
-    GramTable,
     SparseTable,
     Table,
     TableEncoder,
@@ -149,11 +148,8 @@ class ReadingMixin(Parameters):
 
     def _group_levels(self, table: Any, encoder: TableEncoder | ViewsEncoder, read: set[int]) -> Any:
         """Leave out identifiers, and add columns to `read` as texts; see `views.levels`."""
-        if isinstance(encoder, ViewsEncoder):
-            blocks = {view: block for view, block in table.blocks.items() if not isinstance(block, GramTable)}
-            starts = {view: table.places[view].start for view in blocks}
-        else:
-            blocks, starts = {"": table}, {"": 0}
+        blocks = blocks_of(table)
+        starts = {v: table.places[v].start if isinstance(table, BlockTable) else 0 for v in blocks}
         # no kernel of texts can skip missing cells, and one of indicators can
         compares = not (isinstance(self.missing, str) and self.missing == "skip")
         found = {
@@ -169,9 +165,7 @@ class ReadingMixin(Parameters):
             said = own.describe(blocks[view])
             if said:
                 self.defaults_.setdefault("levels", {})[view] = said
-        if isinstance(encoder, ViewsEncoder):
-            return encoder.group(table, found)
-        return encoder.group(table, found[""])
+        return encoder.group(table, found)
 
     def _look_at(self, X: Features, *, reset: bool) -> None:
         """Store or compare the names and the number of columns."""

@@ -266,7 +266,8 @@ class TableSource(Source[Table]):
         if imputer is not None and fillers is None:
             fillers = fit_fillers(imputer, table, sample_weight)
         self.imputer, self.fillers = imputer, fillers
-        table = self.filled(table)
+        if fillers is not None:
+            table = fill(fillers, table)
         if standardize and statistics is None:
             statistics = column_statistics(table, sample_weight)
         self.statistics = statistics
@@ -629,7 +630,7 @@ class TableSource(Source[Table]):
         groups: dict[Any, list[int]] = {}
         for m in kernels:
             groups.setdefault(self._statistic_key(int(m)), []).append(int(m))
-        return [np.array(members) for members in groups.values()]
+        return list(map(np.array, groups.values()))
 
     def _statistic_key(self, m: int) -> Any:
         base = self.kernels[m].base

@@ -42,14 +42,15 @@ class Column:
     @property
     def holds_objects(self) -> bool:
         """Whether all cells are missing or neither text nor numbers, and the column was not declared otherwise."""
-        return self.values.dtype.kind == "O" and not self.declared and _are_all(_is_thing, self.values)
+        return self._holds(_is_thing)
 
     @property
     def holds_text(self) -> bool:
         """Whether all cells are text or missing, and the column was not declared to be one of categories."""
-        if self.values.dtype.kind != "O" or self.declared:
-            return False
-        return _are_all(lambda value: isinstance(value, str | bytes), self.values)
+        return self._holds(lambda value: isinstance(value, str | bytes))
+
+    def _holds(self, kind: Callable[[object], bool]) -> bool:
+        return self.values.dtype.kind == "O" and not self.declared and _are_all(kind, self.values)
 
     def cells(self) -> Cells:
         """Its texts, the empty one where it is missing, or its other objects as they are."""

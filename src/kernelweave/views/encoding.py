@@ -146,19 +146,20 @@ class TableEncoder:
             self.categories_[j] = []
         return table.declared(self.texts_)
 
-    def group(self, table: Table, levels: Levels) -> Table:
+    def group(self, table: Table, levels: Mapping[str, Levels]) -> Table:
         """Leave out identifiers, from now on and in the table of `fit_transform`.
 
         Parameters
         ----------
         table : Table
             What `fit_transform` returned.
-        levels : Levels
-            Which columns are identifiers, among others.
+        levels : dict of str to Levels
+            Of the only view, which columns are identifiers, among others.
         """
-        if not levels.identifiers:
+        [own] = levels.values()
+        if not own.identifiers:
             return table
-        self.left_out_ = tuple(sorted(levels.identifiers))
+        self.left_out_ = tuple(sorted(own.identifiers))
         values, counts = table.values.copy(), list(table.levels)
         for j in self.left_out_:
             values[:, j], counts[j], self.categories_[j] = 0.0, TEXT, []
@@ -489,10 +490,7 @@ class ViewsEncoder:
         texts : collection of int
             Positions in the common numbering of columns that are no categories: only kernels that read cells see them.
         """
-        for view, encoder in self.encoders_.items():
-            if isinstance(encoder, TableEncoder):
-                encoder.declare(table.blocks[view], table.own(view, texts))
-        return table.declared(texts)
+        return self._each(table, lambda view, encoder, block: encoder.declare(block, table.own(view, texts)))
 
     def group(self, table: BlockTable, levels: Mapping[str, Levels]) -> BlockTable:
         """Leave out identifiers, from now on and in the table of `fit_transform`.
@@ -504,11 +502,15 @@ class ViewsEncoder:
         levels : dict of str to Levels
             For some views, which of their columns are identifiers, among others.
         """
+        return self._each(table, lambda view, encoder, block: encoder.group(block, {view: levels[view]}))
+
+    def _each(self, table: Table, change: Callable[[str, TableEncoder, Table], Table]) -> BlockTable:
+        """Views with columns changed by their encoders."""
+        assert isinstance(table, BlockTable)
         found = dict(table.blocks)
-        for view, own in levels.items():
-            encoder = self.encoders_[view]
+        for view, encoder in self.encoders_.items():
             if isinstance(encoder, TableEncoder):
-                found[view] = encoder.group(found[view], own)
+                found[view] = change(view, encoder, found[view])
         return BlockTable(found)
 
     def date(
@@ -525,12 +527,7 @@ class ViewsEncoder:
         sample_weight : array of shape (len(rows),), or None
             Their weights; None for equal ones.
         """
-        assert isinstance(table, BlockTable)
-        found = dict(table.blocks)
-        for view, encoder in self.encoders_.items():
-            if isinstance(encoder, TableEncoder):
-                found[view] = encoder.date(found[view], rows, sample_weight)
-        return BlockTable(found)
+        return self._each(table, lambda _, encoder, block: encoder.date(block, rows, sample_weight))
 
     def transform(self, X: Features) -> BlockTable:
         """Return `X` as a table with the views and columns of `fit`, whatever their order.
