@@ -354,7 +354,8 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             if self.learner is None:
                 self.defaults_["learner"] = LEARNERS_SAID[type(self._default_learner()).__name__]
             candidates = self._candidates_of(task, problems, learner, labels, folds)
-            candidates = self._of_targets(candidates, task, learner)
+            if candidates.scores is not None:
+                candidates = self._of_targets(candidates, task, learner)
             metric = self._is_plain and self._tries_metric(task, candidates)
             costs = self._is_plain and self._tries_costs(task, candidates)
             tries = metric or costs

@@ -24,8 +24,6 @@ Rows = NDArray[np.intp]
 #: Layers above the sum of kernels, one entry for every output; empty if there are none.
 UpperLayers = Sequence[TrainedLayers | None]
 
-#: The place of a solution that is alone.
-ONLY = np.zeros(1, dtype=np.intp)
 #: Numbers of features of new rows that are computed at a time.
 FEATURES = 2**23
 
@@ -71,18 +69,19 @@ class Expansions:
     layers: Sequence[UpperLayers] = ()
     features: FeatureForm | None = None
 
-    def users(self, m: int) -> Rows:
-        """Solutions that kernel m has a part in."""
-        return np.flatnonzero(self.weights[:, :, m].any(axis=1)) if len(self.weights) > 1 else ONLY
+    @cached_property
+    def users(self) -> NDArray[np.bool_]:
+        """Which kernels have a part in which solutions, (n_kernels, n_solutions)."""
+        return self.weights.any(axis=1).T
 
     @property
     def active(self) -> Rows:
         """Kernels that have a part in one."""
-        return np.flatnonzero(self.weights.any(axis=(0, 1)))
+        return np.flatnonzero(self.users.any(axis=1))
 
     def coefs_of(self, m: int) -> Array:
         """Coefficients of kernel m, (n_samples, n_used * n_outputs), times its weights."""
-        used = self.users(m)
+        used = np.flatnonzero(self.users[m])
         scaled = self.coefficients[used] * self.weights[used, None, :, m]
         return scaled.transpose(1, 0, 2).reshape(scaled.shape[1], scaled.shape[0] * scaled.shape[2])
 
@@ -216,7 +215,7 @@ class NewRows(Generic[Q]):
             return
         products = products or Products(self.source, self.fitted, found.active, found.coefs_of)
         for where, m, flat in products.of(self.queries):
-            used = found.users(m)
+            used = np.flatnonzero(found.users[m])
             yield where, m, used, flat.reshape(len(flat), len(used), -1).transpose(1, 0, 2)
 
     def features(self, form: FeatureForm) -> Iterator[tuple[slice, Array]]:

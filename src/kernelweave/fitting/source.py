@@ -374,7 +374,7 @@ class TableSource(Source[Table]):
         return diagonal
 
     def training_features(self, m: int) -> Values | None:
-        training = self.kernels[m].features(self.table)
+        training = self.kernels[m]._features(self.table)
         # products with sparse features cost less than kernel values, for any number of columns
         if training is None:
             return None
@@ -401,7 +401,7 @@ class TableSource(Source[Table]):
         for m, kernel in enumerate(self.kernels):
             key = self._single[m][0] if m in self._single else m
             if key not in known:
-                phi = kernel.features(first)
+                phi = kernel._features(first)
                 known[key] = None if phi is None else int(phi.shape[1])
             found.append(known[key])
         return found
@@ -422,7 +422,7 @@ class TableSource(Source[Table]):
                 some, alike[base] = alike[base][:TOGETHER], alike[base][TOGETHER:]
                 X = self.table.dense_columns(np.array([self._single[k][1] for k in some], dtype=np.intp))
                 # one under the other: a feature map looks at rows one by one
-                phi = base.features(Table(np.ascontiguousarray(X.T).reshape(-1, 1)))
+                phi = base._features(Table(np.ascontiguousarray(X.T).reshape(-1, 1)))
                 blocks: Any = [None] * len(some)
                 if phi is not None:
                     blocks = np.asarray(phi).reshape(len(some), len(X), -1).transpose(0, 2, 1)
@@ -430,7 +430,7 @@ class TableSource(Source[Table]):
             if m in ready:
                 yield m, ready.pop(m)
             else:
-                phi = self.kernels[m].features(self.table)
+                phi = self.kernels[m]._features(self.table)
                 yield m, None if phi is None else phi.T
 
     # ---- training ---------------------------------------------------------------------------------
@@ -722,7 +722,7 @@ class TableSource(Source[Table]):
             where = slice(start, min(start + n_rows, table.n_rows))
             part = table if n_rows >= table.n_rows else table.rows(where)
             for m in map(int, kernels):
-                phi = self.kernels[m].features(part)
+                phi = self.kernels[m]._features(part)
                 assert phi is not None  # as when it was fitted
                 yield where, m, phi
 
