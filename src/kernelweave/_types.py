@@ -10,10 +10,17 @@ if TYPE_CHECKING:
 
     import numpy as np
     from anndata import AnnData
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.gridspec import SubplotSpec
     from mudata import MuData
     from numpy.typing import ArrayLike, NDArray
     from pandas import DataFrame, Series
+    from pandas import Index as FrameIndex
+    from rich.console import Console
     from scipy.sparse import csr_array
+    from sklearn.base import BaseEstimator
     from sklearn.model_selection import BaseCrossValidator
 
     #: Numbers, and positions among rows, columns or kernels.
@@ -58,9 +65,12 @@ if TYPE_CHECKING:
     #: behind them is checked where a tree is read, and mypy cannot follow that.
     Tree: TypeAlias = dict[str, Any]
 else:
-
-    def __getattr__(name: str) -> type:
-        # some signatures are read at run time, for the rules that stand beside their parameters
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return object
+    # some signatures are read at run time, for the rules that stand beside their parameters
+    Artist = Axes = BaseCrossValidator = BaseEstimator = Console = DataFrame = Figure = FrameIndex = (
+        Series
+    ) = object
+    AnnData = AnnotatedTable = AnyArray = Array = Index = MuData = object
+    ColumnsLike = Device = Fitted = KernelsLike = FittedPart = RowsLike = Target = object
+    Features = Labels = Node = RowIndex = Splits = SubFigure = SubplotSpec = Style = TableLike = Tree = (
+        Values
+    ) = csr_array = object

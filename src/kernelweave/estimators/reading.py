@@ -179,11 +179,11 @@ class ReadingMixin(Parameters):
         if not hasattr(self, "model_"):
             check_is_fitted(self)
         # as needed by the fitted model, independent of later changes of parameters
-        source = self.model_.source
-        if isinstance(source, GivenSource):
-            return source.read_queries(X, self.n_features_in_)
-        if isinstance(self.model_.encoder, ViewsEncoder):
-            return self.model_.encode(X)
+        model = self.model_
+        if model.encoder is None:
+            return cast(GivenSource[Any], model.source).read_queries(X, self.n_features_in_)
+        if isinstance(model.encoder, ViewsEncoder):
+            return model.encode(X)
         if type(X) is not np.ndarray:
             if holds_views(X):
                 raise InputError(
@@ -199,7 +199,7 @@ class ReadingMixin(Parameters):
         # without names there is a number to compare, which the encoder does
         if type(X) is not np.ndarray or "feature_names_in_" in vars(self):
             self._look_at(X, reset=False)
-        return self.model_.encode(X)
+        return model.encode(X)
 
     def _extra_queries(self, extra: Features, encoder: Encoder | None, source: Source[Any]) -> Any:
         """Further inputs of a transductive normaliser."""

@@ -161,7 +161,7 @@ class MKLSurvival(BaseMKL):
 
         score: Score = concordance
         if self.scoring == "likelihood":
-            score = negative_loss(learner.scoring_loss, task.targets, task.sample_weight)
+            score = negative_loss(self._loss, task.targets, task.sample_weight)
         asked = TaskScore(SCORES[self.scoring], score, score, pooled=False)
         return of_costs(
             task, problems, learner, labels, plain=False, asked=asked, costs=COSTS, most_rows=np.inf

@@ -72,7 +72,7 @@ class Expansions:
     @cached_property
     def users(self) -> NDArray[np.bool_]:
         """Which kernels have a part in which solutions, (n_kernels, n_solutions)."""
-        return self.weights.any(axis=1).T
+        return np.asarray(self.weights.any(axis=1)).T
 
     @property
     def active(self) -> Rows:

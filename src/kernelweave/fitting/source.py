@@ -639,17 +639,10 @@ class TableSource(Source[Table]):
         chosen = self._columns[m]
         return (base.statistic, base.preparation, None if chosen is None else tuple(chosen.tolist()))
 
-    def _statistic(
-        self, m: int, table: Table, prepared: dict[Any, Array] | None = None, key: Any = None
-    ) -> Array:
-        """The prepared columns of kernel m, categorical ones as indicators; known ones are those of a key."""
-        if prepared is not None and key in prepared:
-            return prepared[key]
+    def _statistic(self, m: int, table: Table) -> Array:
+        """The prepared columns of kernel m, categorical ones as indicators."""
         kernel = self.kernels[m]
-        found = apply_steps(kernel.base.preparation, table.select(kernel.columns)).take()
-        if prepared is not None:
-            prepared[key] = found
-        return found
+        return apply_steps(kernel.base.preparation, table.select(kernel.columns)).take()
 
     def _fill(self, group: Rows, packed: Array) -> None:
         """Fill packed triangles of kernels that share a statistic, computing it once, a few rows at a time."""
@@ -740,7 +733,7 @@ class TableSource(Source[Table]):
         groups = [_Compared(self, group) for group in self._groups(kernels)]
         for where, part in self._chunks(queries, any(group.statistic is None for group in groups)):
             for group in groups:
-                for m, K in group.values(part):
+                for m, K in group.values(part, {}):
                     yield where, m, self._projected(m, K)
 
     def products(self, kernels: Rows, coefs: Callable[[int], Array]) -> Products[Table]:
@@ -790,15 +783,16 @@ class _Compared:
         if self.statistic is not None:
             B = source._statistic(self.group[0], self.table)
             self.others, self.key = Others.of(self.statistic, B), source._statistic_key(self.group[0])[1:]
+            self.columns = source.kernels[self.group[0]].columns
             self.squares = sq_norms(B)[None, :] if self.needs_norms else None
 
-    def values(self, part: Table, prepared: dict[Any, Array] | None = None) -> Iterator[tuple[int, Array]]:
-        """Yield (m, values of some encoded queries with the training rows), of columns that may be prepared already."""
+    def values(self, part: Table, prepared: dict[Any, Array]) -> Iterator[tuple[int, Array]]:
+        """Yield (m, values of some encoded queries with the training rows)."""
         if self.statistic is None:
             for m in self.group:
                 yield m, self.source.kernels[m](part, self.table)
             return
-        A = self.source._statistic(self.group[0], part, prepared, self.key)
+        A = self._rows(part, prepared)
         S, left = self.others.values(A), sq_norms(A)[:, None] if self.needs_norms else None
         for m, base in zip(self.group, self.bases, strict=True):
             yield m, base.from_statistic(S, left, self.squares)
@@ -809,8 +803,15 @@ class _Compared:
             for (m, K), C in zip(self.values(part, prepared), self.coefs, strict=True):
                 yield m, K @ C.T
             return
-        S = self.others.values(self.source._statistic(self.group[0], part, prepared, self.key))
+        S = self.others.values(self._rows(part, prepared))
         for m, gamma, C in zip(self.group, self.decays, self.coefs, strict=True):
             out = np.empty((len(S), len(C)))
             core.decay_product(S, gamma, C, out, threads_for(min(S.shape)))
             yield m, out
+
+    def _rows(self, part: Table, prepared: dict[Any, Array]) -> Array:
+        """Queries as the statistic takes them, which may be known of another one."""
+        if self.key not in prepared:
+            preparation, _ = self.key
+            prepared[self.key] = apply_steps(preparation, part.select(self.columns)).take()
+        return prepared[self.key]
