@@ -252,6 +252,8 @@ class OneOf(Rule):
             alike = like and isinstance(known, kind) and not isinstance(known, bool)
             if value is known or (alike and value == known):
                 return known
+        if not isinstance(value, str):
+            raise Unfit
         names = [known for known in self.values if isinstance(known, str)]
         raise Unfit(meant(value, names).lstrip())
 

@@ -305,7 +305,7 @@ def walk_down(
     paths = path_task(
         task, problems, learner, alphas, report=report, label="all rows", starts=starts, steps=steps
     )
-    last = min(len(path) for path in paths) - 1
+    last = min(map(len, paths)) - 1
     if was_interrupted(paths):
         parameter = learner.regularization_parameter
         reached, wanted = named_values(parameter, alphas[[last, -1]])

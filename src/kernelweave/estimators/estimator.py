@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -323,10 +324,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             numbers = np.concatenate(targets.problems, axis=1)[kept]
             if targets.evidence is not None:
                 numbers = targets.evidence[kept]
-
-            def make(kind: learners.Learner) -> tuple[Source[Any], str]:
-                return self._make_source(rows, encoder, kept, weights, kind, numbers)
-
+            make = partial(self._make_source, rows, encoder, kept, weights, numbers)
             source, why = make(learner)
             extra = normalizer.transductive
             task = Task(
@@ -569,12 +567,10 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         except KeyboardInterrupt:
             say_interrupted("the decision is that of the most probable class, not that of the score")
             return held, None, None
-        found = decision_of(self.scoring, task, classes, learner, held)
-        assert found is not None  # the score has levels
+        level, shift, offset = decision_of(self.scoring, task, classes, learner, held)
         self.defaults_["decision"] = (
-            f"{self.scoring if isinstance(self.scoring, str) else 'the score'}: {said_of_level(found[0])}."
+            f"{self.scoring if isinstance(self.scoring, str) else 'the score'}: {said_of_level(level)}."
         )
-        _, shift, offset = found
         if offset is not None:
             held = replace(held, values=held.values + offset)
         return held, shift, offset

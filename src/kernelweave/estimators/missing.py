@@ -75,18 +75,16 @@ def skipping(kernel: Kernel) -> Kernel:
 
 
 def looked_at(table: Table) -> Table:
-    """A table without missing cells, for the inspection of columns."""
-    return fill(fit_fillers(Impute(), table, None), table) if table.missing().any() else table
+    """A table with missing cells as one without, for the inspection of columns."""
+    return fill(fit_fillers(Impute(), table, None), table)
 
 
 def check_cells(
     kernels: Sequence[Kernel], table: Table, views: Mapping[str, Any], imputer: Impute | None
 ) -> dict[str, int]:
     """Numbers of missing cells by column; raises for such without a treatment, and for columns without a known cell."""
-    if not table.missing().any():
-        return {}
     cells = missing_cells(table, views)
-    if imputer is None and not all(kernel.takes_missing for kernel in kernels):
+    if cells and imputer is None and not all(kernel.takes_missing for kernel in kernels):
         refuse_missing({name: lost for name, (lost, _) in cells.items()}, table.n_rows)
     refuse_empty([name for name, (lost, rows) in cells.items() if lost == rows], table.n_rows)
     return {name: lost for name, (lost, _) in cells.items()}

@@ -279,8 +279,8 @@ class ReadingMixin(Parameters):
         encoder: Encoder | None,
         kept: NDArray[np.intp],
         sample_weight: Array | None,
-        learner: Learner,
         targets: Array,
+        learner: Learner,
     ) -> tuple[Source[Any], str]:
         """The source of some rows, and why its kernels were approximated; see `choose_form`.
 
@@ -307,8 +307,8 @@ class ReadingMixin(Parameters):
                         f"View {view!r} is sparse and cannot be standardised. Use standardize='auto', or kernels of "
                         "dense views with prepared('standardize')."
                     )
-        imputer = imputer_of(self.missing)
-        kernels = self._kernel_list(looked_at(table), sample_weight, learner)
+        imputer, lost = imputer_of(self.missing), table.missing().any()
+        kernels = self._kernel_list(looked_at(table) if lost else table, sample_weight, learner)
         learns = any(
             step.from_targets and not step.is_fitted for kernel in kernels for step in steps_of(kernel)
         )
@@ -329,7 +329,7 @@ class ReadingMixin(Parameters):
         }
         views = {} if self.missing_views == "error" else views_of(kernels, table)
         some = len(views) >= 2
-        cells = check_cells(kernels, table, views if some else {}, imputer)
+        cells = check_cells(kernels, table, views if some else {}, imputer) if lost else {}
         made: TableSource
         if some:
             made = PartialSource(kernels, table, views=views, how=self.missing_views, **options)

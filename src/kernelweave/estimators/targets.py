@@ -151,6 +151,8 @@ def read_indicator(y: Any) -> tuple[NDArray[Any], NDArray[Any]] | None:
     InputError
         For lists of sets of labels, and for columns with other values than 0 and 1.
     """
+    if type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind != "O":
+        return None
     cells = listed(y) if isinstance(y, list | tuple) or getattr(y, "ndim", 2) == 1 else None
     first = next((cell for cell in cells or () if cell is not None), None)
     if isinstance(first, list | tuple):

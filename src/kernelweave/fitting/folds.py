@@ -235,7 +235,7 @@ def walk_fold(
     """Solve all or some of the problems along a path on a fold's training rows, and decide on its test rows."""
     own, problems = _part_of(task, train, some) if part is None else part
     paths = path_task(own, problems, learner, alphas, tol=tol, report=report, label=label, starts=starts)
-    done = min(len(path) for path in paths)
+    done = min(map(len, paths))
     grid = learner.relax_grid(alphas)
     found = _first_points(problems, paths, done, 1 if grid is None else grid.shape[1])
     values = NewRows(own.source, task.source.queries(test), problems[0].normalizer).decisions(found)

@@ -364,7 +364,7 @@ def path_task(
     paths: list[Path] = []
     content, groups = (task.content, task.groups) if learner.validates else (None, None)
     for k, problem in enumerate(problems):
-        reached = min((len(path) for path in paths), default=len(alphas))
+        reached = min(map(len, paths), default=len(alphas))
 
         def tell(index: int, result: Solution, k: int = k, reached: int = reached) -> bool:
             # after a stop there are no callbacks while the other problems are solved as far
