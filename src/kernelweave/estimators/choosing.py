@@ -395,7 +395,6 @@ def of_costs(
     kind, params = recipe.CLASSIFICATION
     of_recipe = isinstance(learner, learners.LEARNERS[kind]) and learner.solver == params["solver"]
     held = plain and task.classification and of_recipe and learner.p > 1
-    how = (learner.loss_for(True), LpBall(float(learner.p))) if held else None
 
     classes = classes_of(task, learner, labels)
 
@@ -417,9 +416,10 @@ def of_costs(
     keep = asked is not None and asked.pooled
 
     def scores(report: Report) -> FoldScores:
-        if how is not None:
-            parts = rows, folds, 1.0 / alphas, score
-            return score_costs(task, problems, *how, *parts, keep=keep, report=report)
+        if held:
+            loss, ball = learner.loss_for(True), LpBall(float(learner.p))
+            parts = task, problems, loss, ball, rows, folds, 1.0 / alphas, score
+            return score_costs(*parts, keep=keep, report=report)
         part = task if len(rows) == n_rows else task.take(rows)
         searcher = clone(learner)
         if getattr(searcher, "tol", recipe.COST_TOL) < recipe.COST_TOL:
@@ -429,10 +429,10 @@ def of_costs(
     tested = [rows[test] for _, test in folds]
 
     def decide(solved: list[SolvedProblem], alpha: float) -> Array:
-        assert how is not None
+        loss, ball = learner.loss_for(True), LpBall(float(learner.p))
         some, parts = one_of(every, -(-n_rows // recipe.HELD_ROWS))
         weights = [one.solution.weights for one in solved]
-        return held_decisions(task, problems, weights, *how, some, parts, 1.0 / alpha)
+        return held_decisions(task, problems, weights, loss, ball, some, parts, 1.0 / alpha)
 
     return Candidates(
         alphas,
