@@ -144,9 +144,7 @@ class Candidates:
     ) -> Chosen:
         """Score the candidates, choose, and solve on all rows."""
         if self.scores is None:
-            # a single step is no path to draw, but text
-            told = task, problems, learner, self.alphas, lambda step: report(str(step))
-            return Chosen(*walk_down(*told, steps=True))
+            return Chosen(*walk_down(task, problems, learner, self.alphas, report, steps=True))
         if self.n_folds < 2 and not self.path:
             # one distinct row: no validation, so use the strongest regularisation of the path
             if learner.relax_grid(self.alphas) is not None:

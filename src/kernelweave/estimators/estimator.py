@@ -78,7 +78,8 @@ OF_CLASSIFIERS = ("predict_proba", "predict_log_proba", "predict_set", "classes_
 
 def attributes_of(model: Model) -> dict[str, Any]:
     """Attributes of a fitted estimator in scikit-learn's conventions, by name."""
-    names = np.array(model.source.names, dtype=object)
+    source, flat = model.task.source, model.flat
+    names = np.array(source.names, dtype=object)
     upper = [np.array(layer, dtype=object) for layer in model.learner.layer_names()]
     found: dict[str, Any] = {
         "alpha_": model.alpha,
@@ -86,14 +87,14 @@ def attributes_of(model: Model) -> dict[str, Any]:
         "layer_kernel_names_": [names, *upper],
         "normalizers_": list(model.normalizers),
         "weights_": model.table_of_weights(),
-        "intercept_": float(model.intercept[0]) if model.flat else model.intercept,
+        "intercept_": float(model.intercept[0]) if flat else model.intercept,
         "model_": model,
     }
-    if not isinstance(model.source, RowlessSource):
-        found["dual_coef_"] = model.dual_coef[:, 0] if model.flat else model.dual_coef
+    if not isinstance(source, RowlessSource):
+        found["dual_coef_"] = model.dual_coef[:, 0] if flat else model.dual_coef
         found["support_"] = np.flatnonzero((model.dual_coef != 0).any(axis=1))
-    if isinstance(model.source, TableSource):
-        found["kernels_"] = list(model.source.kernels)
+    if isinstance(source, TableSource):
+        found["kernels_"] = list(source.kernels)
     if model.learner.one_kernel:
         every = [model.kernel_parameters(k) for k in range(model.n_outputs)]
         found["kernel_parameters_"] = every[0] if len(every) == 1 else every
@@ -101,7 +102,7 @@ def attributes_of(model: Model) -> dict[str, Any]:
         found["C_"] = 1.0 / model.alpha
     if (linear := model.linear) is not None:
         # for classes scikit-learn has a row even if there is only one
-        flat = model.flat and not model.task.classification
+        flat = flat and not model.task.classification
         found["coef_"] = linear.coef[0] if flat else linear.coef
         found["linear_intercept_"] = float(linear.intercept[0]) if flat else linear.intercept
     return found
@@ -603,7 +604,8 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         results = [s.solution for s in solved]
         self.__dict__.update(attributes_of(model))
         self.gram_ = solved[0].problem.gram.describe()
-        if maps := fitted_maps(model.source):
+        source = model.task.source
+        if maps := fitted_maps(source):
             self.gram_ += f", {described(maps)}"
             self.approximation_ = approximation_of(maps)
         if why:
@@ -632,7 +634,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             if parts:
                 values = np.concatenate(parts)
                 setattr(self, f"{name}_", float(values[0]) if len(values) == 1 else values)
-        found, names = solved[0].problem.uninformative, model.source.names
+        found, names = solved[0].problem.uninformative, source.names
         self.uninformative_kernels_ = [
             (str(names[m]), kind) for kind in ("identity", "constant") for m in found[kind]
         ]

@@ -18,7 +18,7 @@ from kernelweave._types import Features, Target
 from kernelweave.estimators.choosing import Candidates, of_costs
 from kernelweave.estimators.estimator import BaseMKL
 from kernelweave.estimators.scoring import TaskScore
-from kernelweave.estimators.targets import Targets, check_length, row_weights
+from kernelweave.estimators.targets import Targets, row_weights
 from kernelweave.fitting.folds import Fold, Score, negative_loss
 from kernelweave.fitting.survival import baselines, harrell, read_times, targets_of, value_at
 from kernelweave.fitting.task import NormalizedProblem, Task
@@ -108,8 +108,7 @@ class MKLSurvival(BaseMKL):
 
     def _read_targets(self, y: Any, sample_weight: ArrayLike | None, n_rows: int) -> Targets:
         time, event, strata = read_times(y)
-        check_length(time, n_rows)
-        weights = row_weights(sample_weight, n_rows)
+        weights = row_weights(time, sample_weight, n_rows)
         names = np.empty(0) if strata is None else np.unique(strata)
         targets = targets_of(time, event, strata, weights)
         self._read = time, targets, weights
@@ -266,6 +265,5 @@ class MKLSurvival(BaseMKL):
         """
         time, event, strata = read_times(y)
         risk = self.predict(X)
-        check_length(time, len(risk))
-        weights = row_weights(sample_weight, len(risk))
+        weights = row_weights(time, sample_weight, len(risk))
         return harrell(time, event, risk, weights, strata)

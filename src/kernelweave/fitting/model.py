@@ -351,7 +351,7 @@ class Model:
     @cached_property
     def linear(self) -> LinearForm | None:
         """The model as a function of the columns, if all kernels are linear on numeric columns after normalisation."""
-        source = self.source
+        source = self.task.source
         if self.linear_form is not None:
             return self.linear_form
         if not isinstance(source, TableSource) or not source.is_whole or self.layers:

@@ -368,9 +368,9 @@ def path_task(
 
         def tell(index: int, result: Solution, k: int = k, reached: int = reached) -> bool:
             # after a stop there are no callbacks while the other problems are solved as far
-            return bool(report(PathStep.of(label, k, len(problems), learner, result))) and reached == len(
-                alphas
-            )
+            step = PathStep.of(label, k, len(problems), learner, result)
+            # a single step is no path to draw, but text
+            return bool(report(str(step) if steps else step)) and reached == len(alphas)
 
         own = replace(
             problem,
