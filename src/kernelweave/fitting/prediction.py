@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Generic
 
 import numpy as np
@@ -291,11 +291,8 @@ class NewRows(Generic[Q]):
                     yield current
                 rows = where.stop - where.start
                 current = where, np.zeros((rows, n_samples)), np.zeros(rows)
-            current[1][...] += weights[m] * self._normalized(where, m, K)
-            current[2][...] += weights[m] * self.fitted.cross_diagonal(m, K, raw[m][where])
+            own = raw[m][where]
+            current[1][...] += weights[m] * self.fitted.cross(m, K, partial(np.asarray, own))
+            current[2][...] += weights[m] * self.fitted.cross_diagonal(m, K, own)
         if current is not None:
             yield current
-
-    def _normalized(self, where: slice, m: int, K: Array) -> Array:
-        """A chunk of a cross-Gram after cosine normalisation and centring."""
-        return self.fitted.cross(m, K, lambda: self.source.query_diagonal(self.queries, m)[where])

@@ -741,11 +741,10 @@ class TableSource(Source[Table]):
         if not len(kernels) or len(kernels) * coefs(int(kernels[0])).nbytes > CHUNK_BYTES:
             return super().products(kernels, coefs)
 
-        def corrected(m: int) -> Array:
-            correction, own = self.correction(m), coefs(m)
-            return own if correction is None else correction.project(own.T).T
-
-        groups = [_Compared(self, group, corrected) for group in self._groups(kernels)]
+        groups = [
+            _Compared(self, group, lambda m: self._projected(m, coefs(m).T).T)
+            for group in self._groups(kernels)
+        ]
         called = any(group.statistic is None for group in groups)
 
         def of(queries: Table) -> Iterator[tuple[slice, int, Array]]:
