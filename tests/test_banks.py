@@ -75,7 +75,7 @@ def test_linear_features():
 @pytest.mark.parametrize("bank", [banks.rls2, banks.simplemkl, banks.linear_features])
 def test_bad_number_of_features(bank, n_features):
     with pytest.raises(
-        InputError, match=r"(?s)`n_features` must be an integer >= 1, got .*Pass X\.shape\[1\]"
+        InputError, match=r"(?s)`n_features` must be a whole number from 1 to \d+, got .*Pass X\.shape\[1\]"
     ):
         bank(n_features)
 

@@ -215,7 +215,7 @@ def test_a_stop_names_the_parameter_of_the_learner(rng, at, said):
 def test_a_search_that_ends_between_candidates_says_how_many_there_were(rng, monkeypatch):
     # all folds are done at two of six values
     stopped = FoldScores(np.arange(2), np.array([[0.0, 1.0]] * 3), [(np.full((2, 3), 1 / 3),)] * 3, True)
-    monkeypatch.setattr(choosing, "search_folds", lambda *args, **options: stopped)
+    monkeypatch.setattr(choosing.Search, "scores", lambda *args, **options: stopped)
     monkeypatch.setattr(choosing, "can_search", lambda *args: True)
     with pytest.warns(UserWarning, match="interrupted: alpha was chosen from 2 of 6 values"):
         kw.MKLRegressor(list(KERNELS), RLS2(n_alphas=6, n_folds=3)).fit(*rows(rng, "regression"))

@@ -23,9 +23,9 @@ from kernelweave.fitting.calibration import Calibration, calibrate
 from kernelweave.fitting.folds import (
     FoldPath,
     FoldScores,
+    Search,
     _beside,
     _thinned,
-    begin_search,
     choose,
     content_folds,
     first_good,
@@ -33,7 +33,6 @@ from kernelweave.fitting.folds import (
     negative_squared_error,
     score_costs,
     score_folds,
-    search_folds,
     split_rows,
     walk_folds,
 )
@@ -631,8 +630,9 @@ def test_an_interrupted_search_returns_the_folds_that_are_complete(rng, relax):
                 raise KeyboardInterrupt
             return plain(f, test)
 
-        begun = begin_search(task, learner, folds, alphas, score)
-        return begun, search_folds(task, learner, folds, alphas, score, begun=begun), len(calls)
+        both = Search(task, learner, folds, alphas, score)
+        begun = both.begin()
+        return begun, both.scores(begun=begun), len(calls)
 
     begun, whole, n_calls = search(0)
     assert not begun.interrupted

@@ -39,7 +39,7 @@ from sklearn.model_selection import (
 import kernelweave as kw
 from kernelweave.estimators.scoring import fold_score
 from kernelweave.fitting import folds as folds_module
-from kernelweave.fitting.folds import begin_search, choose, content_folds, finish_search, search_folds
+from kernelweave.fitting.folds import Search, choose, content_folds
 from kernelweave.fitting.out_of_fold import best_offsets
 from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.stacks import BankSource, StackSource
@@ -596,7 +596,7 @@ def made_up(monkeypatch, curves):
 
     asked = []
 
-    def scores(task, learner, folds, alphas, score, *, tol, starts, parts=None):
+    def scores(task, learner, folds, alphas, score, *, tol, starts, parts=None, report=None):
         places = np.round(-np.log2(alphas)).astype(int)
         asked.append((len(folds), places.tolist(), tol))
         rows = np.array([curves[fold][places] for fold in folds])
@@ -620,7 +620,7 @@ def test_the_search_climbs_to_the_best_mean(monkeypatch, top, shift):
     x = np.arange(30.0)
     curves = [-np.square(x - np.clip(top + shift, 0, 29)), *[-np.square(x - top)] * 4]
     asked = made_up(monkeypatch, curves)
-    found = search_folds(None, RLS2(), range(5), ALL, None)
+    found = Search(None, RLS2(), range(5), ALL, None).scores()
     mean = np.mean(curves, axis=0)
     assert found.positions[np.argmax(found.mean)] == np.argmax(mean)
     np.testing.assert_allclose(found.mean, mean[found.positions])
@@ -649,8 +649,9 @@ def test_with_a_ridge_of_its_own_all_folds_lead_to_the_best_mean(monkeypatch, to
     asked = made_up(monkeypatch, curves)
     task, folds = rows_of(40)
     monkeypatch.setattr("kernelweave.fitting.folds.score_folds", by_position(folds))
-    found = search_folds(task, RELAXED, folds, ALL, None)
-    assert finish_search(task, RELAXED, folds, ALL, found, None) is found
+    search = Search(task, RELAXED, folds, ALL, None)
+    found = search.scores()
+    assert search.finish(found) is found
     assert found.positions[np.argmax(found.mean)] == top
     assert {n for n, _, _ in asked} == {5}
     every = [p for _, places, _ in asked for p in places]
@@ -659,8 +660,7 @@ def test_with_a_ridge_of_its_own_all_folds_lead_to_the_best_mean(monkeypatch, to
     assert len(every) <= max(6, top // 2 + 5) + 4
     # other kernels begin at the best one
     asked.clear()
-    begun = begin_search(task, RELAXED, folds, ALL, None, near=found)
-    again = search_folds(task, RELAXED, folds, ALL, None, begun=begun)
+    again = search.scores(begun=search.begin(near=found))
     assert asked[0][1] == [top]
     # what was looked at is not asked again
     assert sum(len(places) for _, places, _ in asked) == len(again.positions)
@@ -674,7 +674,7 @@ def test_candidates_that_are_nearly_the_best_are_looked_beside_too(monkeypatch):
     task, folds = rows_of(40)
     made_up(monkeypatch, [mean] * 5)
     monkeypatch.setattr("kernelweave.fitting.folds.score_folds", by_position(folds))
-    found = search_folds(task, RELAXED, folds, ALL, None)
+    found = Search(task, RELAXED, folds, ALL, None).scores()
     assert found.positions[np.argmax(found.mean)] == 5
 
 
@@ -711,7 +711,7 @@ def test_of_many_rows_some_are_searched_and_then_all_of_enough_folds(monkeypatch
     task.source = SimpleNamespace(learn_as=lambda rows, part: learnt.append((len(rows), len(part))))
     looks, learnt, ridge = [], [], ALL[top] / 4 * 1e-2
 
-    def scores(task, learner, some, alphas, score, *, tol, starts, parts=None):
+    def scores(task, learner, some, alphas, score, *, tol, starts, parts=None, report=None):
         share = 0.25 if len(some[0][0]) == 32 else 1.0
         places = np.round(-np.log2(alphas / share)).astype(int)
         grid = learner.relax_grid(alphas)
@@ -723,8 +723,8 @@ def test_of_many_rows_some_are_searched_and_then_all_of_enough_folds(monkeypatch
         return search.replace(found, relax=grid)
 
     monkeypatch.setattr(search, "score_folds", scores)
-    some = search_folds(task, RELAXED, folds, ALL, None)
-    found = finish_search(task, RELAXED, folds, ALL, some, None)
+    both = Search(task, RELAXED, folds, ALL, None)
+    found = both.finish(both.scores())
     places = [k for k in (top, top + 2, top + 4, top + 6) if k < 30]
     # one place off, the next one at the stride is as far and no better
     reached = [k for k in places if k <= top + 2 * (further // 2)][-1]
@@ -852,7 +852,7 @@ def test_a_path_that_stays_as_it_is_ends_early(monkeypatch):
     x = np.arange(30.0)
     curves = [-np.exp(-x / 2.0)] * 5
     asked = made_up(monkeypatch, curves)
-    found = search_folds(None, RLS2(), range(5), ALL, None)
+    found = Search(None, RLS2(), range(5), ALL, None).scores()
     assert max(p for n, places, _ in asked if n == 1 for p in places) < 24
     best = found.mean.max()
     assert np.max(curves[0]) - best <= 1e-2

@@ -47,7 +47,7 @@ _RANGES: dict[str, tuple[float | None, float | None]] = {
 }
 
 
-def explain_signs(value: str = "the decision value") -> str:
+def explain_signs() -> str:
     """The legend of signed contributions.
 
     Examples
@@ -55,7 +55,7 @@ def explain_signs(value: str = "the decision value") -> str:
     >>> explain_signs()
     'Blue raises the decision value, orange lowers it.'
     """
-    return f"{RAISES_WORD.capitalize()} raises {value}, {LOWERS_WORD} lowers it."
+    return f"{RAISES_WORD.capitalize()} raises the decision value, {LOWERS_WORD} lowers it."
 
 
 def score_range(name: str) -> tuple[float | None, float | None]:
@@ -83,6 +83,8 @@ def clip_score(value: float, name: str) -> float:
     return value if high is None else min(value, high)
 
 
+#: Steps of an axis.
+N_STEPS = 5
 #: Formats of numbers that rest on rows, see `rounded`.
 OF_ROWS = ("score", "fraction", "percent", "units")
 
@@ -148,8 +150,8 @@ def score_text(name: str, value: float, n_rows: int) -> str:
     return rounded(value, n_rows, score_form(name))
 
 
-def score_axis(values: list[float], name: str = "", n_steps: int = 5) -> tuple[float, float, float]:
-    """Ends and step of an axis with round numbers, which holds all values and nothing that no score can be.
+def score_axis(values: list[float], name: str = "") -> tuple[float, float, float]:
+    """Ends and step of an axis with round numbers, about five steps, with all values and nothing that no score can be.
 
     Parameters
     ----------
@@ -157,8 +159,6 @@ def score_axis(values: list[float], name: str = "", n_steps: int = 5) -> tuple[f
         Finite.
     name : str, default=""
         Of the score.
-    n_steps : int, default=5
-        About so many steps.
 
     Returns
     -------
@@ -173,8 +173,8 @@ def score_axis(values: list[float], name: str = "", n_steps: int = 5) -> tuple[f
     spread = high - low or 0.1 * (abs(high) or 1.0)
     if high == low:
         low, high = low - spread / 2, high + spread / 2
-    power = 10.0 ** math.floor(math.log10(spread / n_steps))
-    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power * n_steps >= spread * 0.999)
+    power = 10.0 ** math.floor(math.log10(spread / N_STEPS))
+    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power * N_STEPS >= spread * 0.999)
     ends = [math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step]
     low, high = (round(clip_score(end, name), 12) for end in ends)
     return low, high, round(step, 12)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from importlib import import_module
 from typing import Any
 
@@ -41,9 +41,8 @@ def meant(name: object, known: Iterable[str], *, n: int = 1) -> str:
     return f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
 
 
-def check_known(name: str, known: Iterable[str], what: str) -> str:
+def check_known(name: str, known: Collection[str], what: str) -> str:
     """Return `name` if it is among `known`; otherwise raise and list the known names."""
-    known = list(known)
     if isinstance(name, str) and name in known:
         return name
     shown = (

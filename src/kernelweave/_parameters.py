@@ -15,7 +15,7 @@ import os
 import typing
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, fields
 from functools import cache, wraps
 from typing import Annotated, Any, ClassVar, ParamSpec, TypeVar
@@ -252,6 +252,8 @@ class OneOf(Rule):
             alike = like and isinstance(known, kind) and not isinstance(known, bool)
             if value is known or (alike and value == known):
                 return known
+        if not isinstance(value, str):
+            raise Unfit
         names = [known for known in self.values if isinstance(known, str)]
         raise Unfit(meant(value, names).lstrip())
 
@@ -368,13 +370,19 @@ class Choice(Rule):
 
     rules: tuple[Rule, ...]
 
-    def read(self, value: object) -> Any:
-        return _first("read", self.rules, value)
+    def read(self, value: object, how: str = "read") -> Any:
+        # any text on the command line is valid for `Text`, so names of values are tried first
+        rules = self.rules if how == "read" else sorted(self.rules, key=lambda rule: isinstance(rule, Text))
+        remedy = got = ""
+        for rule in rules:
+            try:
+                return getattr(rule, how)(value)
+            except Unfit as unfit:
+                remedy, got = remedy or unfit.remedy, got or unfit.got
+        raise Unfit(remedy, got)
 
     def parse(self, text: str) -> Any:
-        # any text is valid for `Text`, so names of values are tried first
-        rules = sorted(self.rules, key=lambda rule: isinstance(rule, Text))
-        return _first("parse", rules, text)
+        return self.read(text, "parse")
 
     def form(self) -> Form:
         # an empty field means None, and no text is an object
@@ -395,17 +403,6 @@ class Choice(Rule):
     def remedy(self) -> str:
         """That of the first rule that has one."""
         return next((said for rule in self.rules if (said := getattr(rule, "remedy", ""))), "")
-
-
-def _first(how: str, rules: Iterable[Rule], value: object) -> Any:
-    """What the first of some rules makes of a value, by the method `how`; raises `Unfit` if none takes it."""
-    remedy = got = ""
-    for rule in rules:
-        try:
-            return getattr(rule, how)(value)
-        except Unfit as unfit:
-            remedy, got = remedy or unfit.remedy, got or unfit.got
-    raise Unfit(remedy, got)
 
 
 def _scalar(value: object) -> Any:
@@ -553,11 +550,11 @@ class ReadableSignature:
 def check_values(owner: object, values: Mapping[str, object], *, of: str = "") -> dict[str, Any]:
     """Converted settings of an object, checked by the rules of its class."""
     kind: Any = type(owner)
-    rules = rules_of(kind)
-    return {
-        name: check_value(rules[name], name, value, of=of) if name in rules else value
-        for name, value in values.items()
-    }
+    found = dict(values)
+    for name, rule in rules_of(kind).items():
+        if name in found:
+            found[name] = check_value(rule, name, found[name], of=of)
+    return found
 
 
 def check_fields(owner: Any, *, named: bool = False) -> None:

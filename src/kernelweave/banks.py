@@ -10,13 +10,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, overload
+from typing import Annotated, overload
 
 import numpy as np
 
 from kernelweave import recipe
 from kernelweave._checks import InputError, check_known
-from kernelweave._parameters import Flag, OneOf, Text, checked, listed, shown
+from kernelweave._parameters import Flag, OneOf, Text, Whole, check_value, checked, listed, shown
 from kernelweave._types import ColumnsLike, TableLike
 from kernelweave.kernels import (
     RBF,
@@ -63,6 +63,9 @@ MANY_COLUMNS = 2000
 """`per_column` puts linear kernels on single columns of tables with up to this many columns."""
 
 
+_COUNT = Whole(1, 10**7, remedy="Pass X.shape[1], or the names of the columns.")
+
+
 def _gaussians() -> list[Kernel]:
     return [RBF(gamma=1.0 / (2.0 * s * s)) for s in BANDWIDTHS]
 
@@ -78,20 +81,7 @@ def _columns(n_features: int | Sequence[str]) -> Sequence[int | str]:
         names = list(n_features)
         if names and all(isinstance(name, str) for name in names):
             return names
-    return range(_count(n_features))
-
-
-def _count(n_features: Any) -> int:
-    try:
-        n = n_features.__index__()
-    except (AttributeError, TypeError):
-        n = 0
-    if not 1 <= n <= 10**7 or isinstance(n_features, bool):
-        raise InputError(
-            f"`n_features` must be an integer >= 1, got {shown(n_features)}. Pass X.shape[1], or the names of the "
-            "columns."
-        )
-    return n
+    return range(check_value(_COUNT, "n_features", n_features))
 
 
 def rls2(n_features: int | Sequence[str]) -> list[Kernel]:

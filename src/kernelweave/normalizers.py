@@ -260,8 +260,6 @@ class Normalizer(ABC):
 
     def without_extra(self) -> Normalizer:
         """The rule without its further inputs, which the caller of `fit` has in the format of the source."""
-        if self.transductive is None:
-            return self
         return type(self)(**{**self.get_params(), "extra": None})
 
     def get_params(self, deep: bool = True) -> Tree:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,11 @@ from kernelweave.fitting.folds import (
     Fold,
     FoldScores,
     Score,
-    begin_search,
+    Search,
     can_search,
     choose,
     classes_of,
     content_folds,
-    finish_search,
     first_good,
     held_decisions,
     negative_squared_error,
@@ -31,7 +31,6 @@ from kernelweave.fitting.folds import (
     repetitions,
     score_costs,
     score_folds,
-    search_folds,
 )
 from kernelweave.fitting.out_of_fold import OutOfFold
 from kernelweave.fitting.task import (
@@ -88,8 +87,7 @@ class Candidates:
     name : str
         Of the score.
     scores : callable, optional
-        The scores of all or some of them, given what is told of every step. With `begin`, of a search, which takes
-        the same rows with other kernels as `task`, and as `begun` what `begin` found.
+        The scores of all or some of them, given what is told of every step.
     rule : {"min", "1se"}
     path : bool
         Whether the chosen one is solved at the end of the path to it; otherwise alone.
@@ -100,21 +98,15 @@ class Candidates:
         parameter; for scores in which kernels and weights stay as they are on all folds.
     tests : sequence of arrays of int
         The test rows of the folds, among all rows.
-    pool : callable, optional
-        The score of the test rows of all folds together, which then chooses; else the mean over folds does, which is
-        the same for losses of rows and folds of the same size.
-    second : callable, optional
-        What chooses among candidates within a standard error of the best.
-    by_second : bool
-        Whether it chooses among all candidates.
+    score : TaskScore, optional
+        The score that was asked for. One of the test rows of all folds together then chooses; else the mean over folds
+        does, which is the same for losses of rows and folds of the same size.
     skips : bool
         Whether folds without a score, such as an area under a curve where a class has no rows, are left out of means.
     complements : bool
         Whether the training rows of every fold are all rows outside of it.
-    begin : callable, optional
-        The rough part of a search, with the same arguments, and as `near` that of other kernels, to begin at.
-    finish : callable, optional
-        What ends a search on all rows, given its scores, what is told of every step, and, for other kernels, `task`.
+    search : Search, optional
+        What looks at some of the candidates, and ends on all rows.
     """
 
     alphas: Array
@@ -127,43 +119,40 @@ class Candidates:
     begins: bool = False
     decide: Callable[[list[SolvedProblem], float], Array] | None = None
     tests: Sequence[Rows] = ()
-    pool: Score | None = None
+    score: TaskScore | None = None
     skips: bool = False
-    second: Score | None = None
-    by_second: bool = False
     complements: bool = True
-    begin: Callable[..., FoldScores] | None = None
-    finish: Callable[..., FoldScores] | None = None
+    search: Search | None = None
 
     @property
     def n_steps(self) -> int | None:
         """Solutions of one problem, at most: on every fold, and on all rows; None if they are unknown."""
         return len(self.alphas) * (self.n_folds + self.path) + (not self.path)
 
-    def likelihoods(self, found: FoldScores) -> Array | None:
-        """What `second` says of every candidate; None without, or without values of the test rows of whole folds."""
-        # a search on fewer rows that was stopped has none
-        whole = all(len(rows) == own.shape[-2] for rows, own in zip(self.tests, found.values, strict=False))
-        if self.second is None or not whole or not found.values:
+    def likelihoods(self, values: Sequence[Array]) -> Array | None:
+        """What `TaskScore.second` says of every candidate; None without it, or without values of whole folds."""
+        if self.score is None or self.score.second is None or not values or not self._are_whole(values):
             return None
-        return pooled_scores(self.second, self.tests, found.values, errors=False)[0]
+        return pooled_scores(self.score.second, self.tests, values, errors=False)[0]
+
+    def _are_whole(self, values: Sequence[Array]) -> bool:
+        """Whether values are of all test rows; a search on fewer rows that was stopped has others."""
+        return all(len(rows) == own.shape[-2] for rows, own in zip(self.tests, values, strict=False))
 
     def choose(
         self, task: Task, problems: list[NormalizedProblem], learner: Learner, report: Report
     ) -> Chosen:
         """Score the candidates, choose, and solve on all rows."""
         if self.scores is None:
-            # a single step is no path to draw, but text
-            told = task, problems, learner, self.alphas, lambda step: report(str(step))
-            return Chosen(*walk_down(*told, steps=True))
+            return Chosen(*walk_down(task, problems, learner, self.alphas, report, steps=True))
         if self.n_folds < 2 and not self.path:
             # one distinct row: no validation, so use the strongest regularisation of the path
             if learner.relax_grid(self.alphas) is not None:
                 learner = clone(learner).set_params(relax=None)
             return Chosen(*walk_down(task, problems, learner, self.alphas[:1], report))
         found = self.scores(report)
-        if self.finish is not None:
-            found = self.finish(found, report)
+        if self.search is not None:
+            found = self.search.finish(found, report)
         parameter = learner.regularization_parameter
         if found.interrupted:
             done, tried = len(found.scores), len(found.positions)
@@ -173,11 +162,9 @@ class Candidates:
             say_interrupted(f"{parameter} was chosen {on if done < self.n_folds else among}")
         alphas, scores = self.alphas[found.positions], found.scores
         relax, values = found.relax, found.values
-        # a search on fewer rows that was stopped has no values of the test rows of whole folds
-        whole = all(len(rows) == own.shape[-2] for rows, own in zip(self.tests, values, strict=False))
         defined = np.isfinite(scores).reshape(len(scores), -1).all(axis=1)
         counted = scores[defined] if self.skips and defined.any() else scores
-        if self.pool is None or not whole:
+        if self.score is None or not self.score.pooled or not self._are_whole(values):
             mean = counted.mean(axis=0)
             error = (
                 counted.std(axis=0, ddof=1) * np.sqrt(repetitions(self.tests) / len(counted))
@@ -185,7 +172,7 @@ class Candidates:
                 else np.zeros_like(mean)
             )
         else:
-            mean, error = pooled_scores(self.pool, self.tests, values)
+            mean, error = pooled_scores(if_defined(self.score.score), self.tests, values)
         if relax is not None:
             # the best ridge at every point of the path, the largest among equals
             points = np.arange(len(alphas))
@@ -204,9 +191,9 @@ class Candidates:
                 f"{'' if self.skips else 'fewer folds, or '}another `scoring` such as {other!r}."
             )
         best = choose(mean, error, self.rule)
-        second = self.likelihoods(replace(found, values=values))
+        second = self.likelihoods(values)
         if second is not None:
-            near = self.by_second | (mean >= mean[best] - np.nan_to_num(error[best]))
+            near = self._by_second | (mean >= mean[best] - np.nan_to_num(error[best]))
             known = near & np.isfinite(second) & np.isfinite(mean)
             best = int(np.argmax(np.where(known, second, -np.inf))) if known.any() else best
         results = {
@@ -239,6 +226,10 @@ class Candidates:
         interrupted = found.interrupted or alpha != alphas[best]
         return Chosen(alpha, solved, results, best, said, OutOfFold.of(task, learner, held), interrupted)
 
+    @property
+    def _by_second(self) -> bool:
+        return self.score is not None and self.score.by_second
+
     def _said(self, results: Mapping[str, Any], best: int, task: Task, parameter: str) -> str:
         """How the regularisation parameter was chosen, in words."""
         values = named_values(parameter, results["alpha"])
@@ -258,7 +249,7 @@ class Candidates:
         good, more = f"the best of {among} by", ""
         if "neg_log_loss" in results:
             good = f"chosen from {among} by"
-            among = "" if self.by_second else "of those within a standard error of the best "
+            among = "" if self._by_second else "of those within a standard error of the best "
             more = f"{among}it has the smallest log loss; "
         return (
             f"{parameter} = {values[best]:.3g}, {good} {where}, {name} {listed}; {more}"
@@ -312,7 +303,7 @@ def walk_down(
     paths = path_task(
         task, problems, learner, alphas, report=report, label="all rows", starts=starts, steps=steps
     )
-    last = min(len(path) for path in paths) - 1
+    last = min(map(len, paths)) - 1
     if was_interrupted(paths):
         parameter = learner.regularization_parameter
         reached, wanted = named_values(parameter, alphas[[last, -1]])
@@ -359,33 +350,23 @@ def by_content(
             score = asked.of_fold
 
     options: dict[str, Any] = {"keep": asked is not None and asked.pooled, "n_jobs": learner.n_jobs}
+    search = Search(task, learner, folds, alphas, score, options)
 
-    def begin(report: Report, task: Task = task, near: FoldScores | None = None) -> FoldScores:
-        return begin_search(task, learner, folds, alphas, score, near=near, report=report, **options)
-
-    def scores(report: Report, task: Task = task, begun: FoldScores | None = None) -> FoldScores:
-        if not narrow:
-            return score_folds(task, learner, folds, alphas, score, report=report, **options)
-        return search_folds(task, learner, folds, alphas, score, begun=begun, report=report, **options)
-
-    def finish(found: FoldScores, report: Report, task: Task = task) -> FoldScores:
-        return finish_search(task, learner, folds, alphas, found, score, report=report, **options)
+    def scores(report: Report) -> FoldScores:
+        return score_folds(task, learner, folds, alphas, score, report=report, **options)
 
     return Candidates(
         alphas,
         len(folds),
         task.source.n_samples,
         SQUARED if asked is None else asked.name,
-        scores,
+        search.scores if narrow else scores,
         path=not narrow and len(folds) > 1,
         begins=narrow,
         tests=[test for _, test in folds],
-        pool=if_defined(asked.score) if asked is not None and asked.pooled else None,
+        score=asked,
         skips=asked is not None,
-        second=None if asked is None else asked.second,
-        by_second=asked is not None and asked.by_second,
-        begin=begin if narrow else None,
-        finish=finish if narrow else None,
+        search=search if narrow else None,
     )
 
 
@@ -398,13 +379,15 @@ def of_costs(
     plain: bool,
     asked: TaskScore | None = None,
     n_jobs: int | None = None,
+    costs: ArrayLike = recipe.COSTS,
+    most_rows: float | None = None,
 ) -> Candidates:
     """Candidates for C, on folds of all rows or of some, by what rows hold, with the shares of the classes.
 
     With the kernels and the learner of the recipe, kernels and weights stay as they are on all folds: its solver is
     only for losses whose dual is a quadratic program, as that needs.
     """
-    alphas = 1.0 / np.array(recipe.COSTS)
+    alphas = 1.0 / np.array(costs)
     n_rows, distinct = task.source.n_samples, int(task.content.max()) + 1
 
     kind, params = recipe.CLASSIFICATION
@@ -426,7 +409,7 @@ def of_costs(
     every = np.arange(n_rows)
     # rough weights depend on the order of the rows
     order = by_value(task.content, labels) if held else every
-    rows, folds = one_of(order, -(-distinct // recipe.COST_ROWS))
+    rows, folds = one_of(order, math.ceil(distinct / (most_rows or recipe.COST_ROWS)))
     name, score = cost_score(task, rows) if asked is None else (asked.name, of_some(asked.of_fold, rows))
     keep = asked is not None and asked.pooled
 
@@ -458,10 +441,8 @@ def of_costs(
         begins=held,
         decide=decide if held else None,
         tests=tested,
-        pool=if_defined(asked.score) if asked is not None and asked.pooled else None,
+        score=asked,
         skips=asked is not None,
-        second=None if asked is None else asked.second,
-        by_second=asked is not None and asked.by_second,
     )
 
 

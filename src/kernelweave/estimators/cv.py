@@ -21,7 +21,7 @@ from kernelweave.estimators.choosing import RULES, Candidates, check_path_argume
 from kernelweave.estimators.classifier import MKLClassifier
 from kernelweave.estimators.estimator import BaseMKL
 from kernelweave.estimators.regressor import MKLRegressor
-from kernelweave.estimators.scoring import if_defined, task_score
+from kernelweave.estimators.scoring import task_score
 from kernelweave.fitting.folds import Fold, score_folds, split_rows
 from kernelweave.fitting.task import NormalizedProblem, Task, shared_alphas
 from kernelweave.mkl.path import check_alphas
@@ -165,7 +165,7 @@ class _CrossValidated(BaseMKL):
             self.rule,
             path=True,
             tests=[test for _, test in folds],
-            pool=if_defined(found.score) if found.pooled else None,
+            score=found,
             complements=all(
                 len(np.union1d(*fold)) == sum(map(len, fold)) == task.source.n_samples for fold in folds
             ),

@@ -26,6 +26,19 @@ REASONS = {
     "chance": "they agree with the target no more than chance",
 }
 
+#: What is said of an entry of `defaults_`, in this order.
+SAID = {
+    "normalize": "Scale of kernels: {}",
+    "learner": "Learner: {}",
+    "targets": "Targets: {}",
+    "metric": "Metric: {}",
+    "cells_done": "Missing cells: {}.",
+    "views_done": "Missing views: {}.",
+    "approximation": "Approximation: {}.",
+    "choice": "Regularisation: {}",
+    "costs": "Classes: {}",
+    "decision": "Decision, for the score {}",
+}
 NO_DEFAULTS = "Nothing was left to a default: kernels, normalize and learner were all stated."
 OTHERWISE = (
     "To choose otherwise, state it: kernels=, normalize=, learner=, C=, alpha=, missing= or missing_views=."
@@ -67,25 +80,7 @@ def left_out(problem: NormalizedProblem, names: Sequence[str]) -> dict[str, list
 def explained(told: Mapping[str, Any], model: Model) -> str:
     """The text of `explain_defaults` for what an estimator keeps as `defaults_`."""
     lines = _kernel_lines(told, model) if "views" in told else []
-    if "normalize" in told:
-        lines.append(f"Scale of kernels: {told['normalize']}")
-    if "learner" in told:
-        lines.append(f"Learner: {told['learner']}")
-    if "targets" in told:
-        lines.append(f"Targets: {told['targets']}")
-    if "metric" in told:
-        lines.append(f"Metric: {told['metric']}")
-    for what in ("cells", "views"):
-        if f"{what}_done" in told:
-            lines.append(f"Missing {what}: {told[f'{what}_done']}.")
-    if "approximation" in told:
-        lines.append(f"Approximation: {told['approximation']}.")
-    if told.get("choice"):
-        lines.append(f"Regularisation: {told['choice']}")
-    if told.get("costs"):
-        lines.append(f"Classes: {told['costs']}")
-    if told.get("decision"):
-        lines.append(f"Decision, for the score {told['decision']}")
+    lines += [said.format(told[name]) for name, said in SAID.items() if told.get(name)]
     return "\n".join([*lines, OTHERWISE]) if lines else NO_DEFAULTS
 
 

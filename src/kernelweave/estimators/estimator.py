@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -38,8 +39,7 @@ from kernelweave.estimators.metric import (
     ViewMetric,
     may_learn,
     metrics_of,
-    not_taken,
-    taken,
+    said_of_metric,
 )
 from kernelweave.estimators.missing import in_order
 from kernelweave.estimators.reading import ReadingMixin
@@ -76,21 +76,10 @@ MOST_SHOWN = 4
 OF_CLASSIFIERS = ("predict_proba", "predict_log_proba", "predict_set", "classes_")
 
 
-def refused(model: object, name: str) -> str | None:
-    """What to say of an attribute that a model without training rows does not have; None for others."""
-    rowless = isinstance(model, Model) and isinstance(model.source, RowlessSource)
-    return REFUSAL.format(what=f"`{name}`") if rowless and name in OF_ROWS else None
-
-
-def keep_model(estimator: object, model: Model) -> None:
-    """Set the model of an estimator, and the attributes that follow from it."""
-    for name, value in attributes_of(model).items():
-        setattr(estimator, name, value)
-
-
 def attributes_of(model: Model) -> dict[str, Any]:
     """Attributes of a fitted estimator in scikit-learn's conventions, by name."""
-    names = np.array(model.source.names, dtype=object)
+    source, flat = model.task.source, model.flat
+    names = np.array(source.names, dtype=object)
     upper = [np.array(layer, dtype=object) for layer in model.learner.layer_names()]
     found: dict[str, Any] = {
         "alpha_": model.alpha,
@@ -98,14 +87,14 @@ def attributes_of(model: Model) -> dict[str, Any]:
         "layer_kernel_names_": [names, *upper],
         "normalizers_": list(model.normalizers),
         "weights_": model.table_of_weights(),
-        "intercept_": float(model.intercept[0]) if model.flat else model.intercept,
+        "intercept_": float(model.intercept[0]) if flat else model.intercept,
         "model_": model,
     }
-    if not isinstance(model.source, RowlessSource):
-        found["dual_coef_"] = model.dual_coef[:, 0] if model.flat else model.dual_coef
+    if not isinstance(source, RowlessSource):
+        found["dual_coef_"] = model.dual_coef[:, 0] if flat else model.dual_coef
         found["support_"] = np.flatnonzero((model.dual_coef != 0).any(axis=1))
-    if isinstance(model.source, TableSource):
-        found["kernels_"] = list(model.source.kernels)
+    if isinstance(source, TableSource):
+        found["kernels_"] = list(source.kernels)
     if model.learner.one_kernel:
         every = [model.kernel_parameters(k) for k in range(model.n_outputs)]
         found["kernel_parameters_"] = every[0] if len(every) == 1 else every
@@ -113,7 +102,7 @@ def attributes_of(model: Model) -> dict[str, Any]:
         found["C_"] = 1.0 / model.alpha
     if (linear := model.linear) is not None:
         # for classes scikit-learn has a row even if there is only one
-        flat = model.flat and not model.task.classification
+        flat = flat and not model.task.classification
         found["coef_"] = linear.coef[0] if flat else linear.coef
         found["linear_intercept_"] = float(linear.intercept[0]) if flat else linear.intercept
     return found
@@ -214,7 +203,9 @@ class BaseMKL(ReportingMixin, ReadingMixin):
     label_names_: NDArray[Any]
 
     def __getattr__(self, name: str) -> Any:
-        said = refused(vars(self).get("model_"), name)
+        model, said = vars(self).get("model_"), None
+        if name in OF_ROWS and model is not None and isinstance(model.source, RowlessSource):
+            said = REFUSAL.format(what=f"`{name}`")
         if name in OF_CLASSIFIERS and not isinstance(self, ClassifierMixin):
             said = (
                 f"{type(self).__name__} has no `{name}`: it predicts numbers. For intervals use predict_interval(X); "
@@ -248,10 +239,9 @@ class BaseMKL(ReportingMixin, ReadingMixin):
     def _forget(self) -> None:
         """Delete all fitted attributes, public and private."""
         kept = ("_skl", "_sklearn", "_metadata", "_callback", "_parent_callback")
-        for name in [
-            n for n in vars(self) if (n.startswith("_") and not n.startswith(kept)) or n.endswith("_")
-        ]:
-            delattr(self, name)
+        for name in list(vars(self)):
+            if (name.startswith("_") and not name.startswith(kept)) or name.endswith("_"):
+                delattr(self, name)
 
     # ---- fitting ----------------------------------------------------------------------------------
 
@@ -307,13 +297,12 @@ class BaseMKL(ReportingMixin, ReadingMixin):
 
     def _fit(self, X: Any, y: Any, sample_weight: ArrayLike | None, params: dict[str, Any]) -> None:
         """Table and kernels to a task, its solution to a model, on the rows with a positive weight."""
-        y = in_order(X, y, self.missing_views)
+        given = in_order(X, {"y": y, "sample_weight": sample_weight, **params}, self.missing_views)
+        y, sample_weight = given.pop("y"), given.pop("sample_weight")
         if y is None:
             raise InputError(
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
             )
-        sample_weight = in_order(X, sample_weight, self.missing_views, "sample_weight")
-        params = {name: in_order(X, value, self.missing_views, name) for name, value in params.items()}
         self.defaults_ = {}
         rows, encoder = self._read_training(X)
         n_rows = rows.n_rows if isinstance(rows, Table) else rows.n_samples
@@ -328,25 +317,23 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             if isinstance(targets.classes, np.ndarray):
                 named = targets.classes[labels.astype(np.intp)]
             check_score(self.scoring, named, targets.classes)
-        groups = read_groups(params.get("groups"), n_rows)
-        folds = self._make_folds(targets.labels, kept, params, learner)
+        groups = read_groups(given.get("groups"), n_rows)
+        folds = self._make_folds(targets.labels, kept, given, learner)
         if weights is not None and (weights == 1.0).all():
             weights = None
         with blas_threads_for(len(kept)):
             numbers = np.concatenate(targets.problems, axis=1)[kept]
             if targets.evidence is not None:
                 numbers = targets.evidence[kept]
-
-            def make(kind: learners.Learner) -> tuple[Source[Any], str]:
-                return self._make_source(rows, encoder, kept, weights, kind, numbers)
-
+            make = partial(self._make_source, rows, encoder, kept, weights, numbers)
             source, why = make(learner)
+            extra = normalizer.transductive
             task = Task(
                 source=source,
                 targets=tuple(target[kept] for target in targets.problems),
                 sample_weight=weights,
-                normalizer=normalizer.without_extra(),
-                extra=self._extra_queries(normalizer, encoder, source),
+                normalizer=normalizer if extra is None else normalizer.without_extra(),
+                extra=None if extra is None else self._extra_queries(extra, encoder, source),
                 fit_intercept=bool(self.fit_intercept) and not learner.own_intercept,
                 classification=isinstance(self, ClassifierMixin),
                 flat=targets.flat,
@@ -366,8 +353,10 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             if self.learner is None:
                 self.defaults_["learner"] = LEARNERS_SAID[type(self._default_learner()).__name__]
             candidates = self._candidates_of(task, problems, learner, labels, folds)
-            candidates = self._of_targets(candidates, task, learner)
-            metric, costs = self._tries_metric(task, candidates), self._tries_costs(task, candidates)
+            if candidates.scores is not None:
+                candidates = self._of_targets(candidates, task, learner)
+            metric = self._is_plain and self._tries_metric(task, candidates)
+            costs = self._is_plain and self._tries_costs(task, candidates)
             tries = metric or costs
             # the number of steps of a descent is unknown
             unknown = learner.iterates and candidates.scores is None
@@ -394,7 +383,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
     def _tries_metric(self, task: Task, candidates: Candidates) -> bool:
         """Whether the same kernels in a learnt metric are tried too; see `may_learn`."""
         stated = self.learner is not None or self.C is not None or hasattr(self, "alphas")
-        return self._is_plain and not stated and may_learn(task, candidates)
+        return not stated and may_learn(task, candidates)
 
     def _tried_metric(
         self,
@@ -404,13 +393,10 @@ class BaseMKL(ReportingMixin, ReadingMixin):
     ) -> Prospect:
         """The usual kernels, or those in a learnt metric if their error on the folds is lower by enough; scored."""
         task, problems, candidates, why = usual
-        begin, scores, finish = candidates.begin, candidates.scores, candidates.finish
-        # `may_learn` asks for them
-        assert begin is not None
-        assert scores is not None
-        assert finish is not None
-        plain, several = task, takes_some(task.content)
-        first = begin(report)
+        search = candidates.search
+        assert search is not None  # `may_learn` asks for it
+        learnt, several = search, takes_some(task.content)
+        first = search.begin(report)
         before = dict(self.defaults_), dict(self.missing_)
 
         def close(won: float, lost: float) -> bool:
@@ -424,14 +410,16 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             if not first.stopped:
                 source, why = make(learners.MetricRLS2())
                 task = replace(task, source=source)
-                second = begin(report, task, first)
+                learnt = replace(search, task=task)
+                second = learnt.begin(report, first)
             if close(*((WON, LOST) if several else (NEARLY_WON, NEARLY_LOST))):
-                first, searched = scores(report, plain, first), True
-                second = first if first.interrupted else scores(report, task, second)
+                first, searched = search.scores(report, first), True
+                second = first if first.interrupted else learnt.scores(report, second)
             if several and searched and close(WON, LOST):
                 # a metric of some of many rows is worse than one of all
-                first, candidates, some = finish(first, report), replace(candidates, finish=None), False
-                second = first if first.interrupted else finish(second, report, task)
+                first, some = search.finish(first, report), False
+                candidates = replace(candidates, search=None)
+                second = first if first.interrupted else learnt.finish(second, report)
             stopped = first.stopped or first.interrupted or second.interrupted
         except KeyboardInterrupt:
             stopped = True
@@ -440,32 +428,32 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             # at its last step, so that it is complete: what is left of the search ends
             first = replace(first, stopped=True)
         won = not stopped and other < PREFERENCE * error
-        own, found = (task, second) if won else (plain, first)
-        rest = None if searched or found.interrupted else scores
+        own, found = (learnt, second) if won else (search, first)
+        complete = searched or found.interrupted
         candidates = replace(
-            candidates, scores=lambda report: found if rest is None else rest(report, own, found)
+            candidates, scores=lambda report: found if complete else own.scores(report, found)
         )
         if not won:
             self.defaults_, self.missing_ = before
             if not stopped:
-                self.defaults_["metric"] = not_taken(error, other, some)
+                self.defaults_["metric"] = said_of_metric(error, other, some, taken=False)
             elif not first.interrupted:
                 say_interrupted("a learnt metric was not tried to the end, and the model is the one without")
-            return plain, problems, candidates, usual[3]
+            return usual[0], problems, candidates, usual[3]
         problems = problems_of(task)
         self.defaults_["left_out"] = left_out(problems[0], source.names)
-        self.defaults_["metric"] = taken(error, other, some)
-        if candidates.finish is not None:
-            candidates = replace(candidates, finish=lambda found, report: finish(found, report, task))
+        self.defaults_["metric"] = said_of_metric(error, other, some, taken=True)
+        if candidates.search is not None:
+            candidates = replace(candidates, search=learnt)
         return task, problems, candidates, why
 
     def _tries_costs(self, task: Task, candidates: Candidates) -> bool:
         """Whether machines in which classes count alike are tried too: of a plain fit with a score of decisions."""
         # weights of classes that are stated are not undone
         stated = any(one is not None for one in (self.learner, self.C, getattr(self, "class_weight", None)))
-        if not self._is_plain or stated or candidates.decide is None or candidates.n_folds < 2:
+        if stated or candidates.decide is None or candidates.n_folds < 2:
             return False
-        if candidates.second is None or task.multilabel:
+        if candidates.score is None or candidates.score.second is None or task.multilabel:
             return False
         return bool(np.ptp(_totals(task)) > 1e-9 * _totals(task).sum())
 
@@ -482,7 +470,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         assert candidates.scores is not None  # `_tries_costs` asks for them
         first = candidates.scores(report)
         usual = task, problems, replace(candidates, scores=lambda _: first)
-        before = candidates.likelihoods(first)
+        before = candidates.likelihoods(first.values)
         if first.interrupted or before is None:
             return usual
         totals = _totals(task)
@@ -498,7 +486,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         if second.interrupted:
             say_interrupted("machines in which classes count alike were not tried to the end")
             return usual
-        after = candidates.likelihoods(second)
+        after = candidates.likelihoods(second.values)
         assert after is not None  # not interrupted
         losses = -float(np.nanmax(before)), -float(np.nanmax(after))
         self.defaults_["costs"] = said_of_costs(*losses)
@@ -572,20 +560,18 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         If no regularisation parameter was chosen, and the score has a decision, there are further fits on folds.
         """
         classes, held = getattr(self, "classes_", None), chosen.held
-        decides = self._decides and self.fit_intercept and levels_of(self.scoring) != (0.0,)
-        if classes is None or not decides or chosen.interrupted:
+        decides = self.scoring is not None and self._decides and self.fit_intercept
+        if classes is None or not decides or chosen.interrupted or levels_of(self.scoring) == (0.0,):
             return held, None, None
         try:
             held = held or OutOfFold.refitted(task, learner, chosen.alpha)
         except KeyboardInterrupt:
             say_interrupted("the decision is that of the most probable class, not that of the score")
             return held, None, None
-        found = decision_of(self.scoring, task, classes, learner, held)
-        assert found is not None  # the score has levels
+        level, shift, offset = decision_of(self.scoring, task, classes, learner, held)
         self.defaults_["decision"] = (
-            f"{self.scoring if isinstance(self.scoring, str) else 'the score'}: {said_of_level(found[0])}."
+            f"{self.scoring if isinstance(self.scoring, str) else 'the score'}: {said_of_level(level)}."
         )
-        _, shift, offset = found
         if offset is not None:
             held = replace(held, values=held.values + offset)
         return held, shift, offset
@@ -616,13 +602,15 @@ class BaseMKL(ReportingMixin, ReadingMixin):
     def _store(self, model: Model, solved: list[SolvedProblem], why: str) -> None:
         """Set the model and the fitted attributes; `why` says why kernels were approximated."""
         results = [s.solution for s in solved]
-        keep_model(self, model)
-        said = [solved[0].problem.gram.describe(), described(model.source)]
-        self.gram_ = ", ".join(part for part in said if part) + (f"; {why}" if why else "")
+        self.__dict__.update(attributes_of(model))
+        self.gram_ = solved[0].problem.gram.describe()
+        source = model.task.source
+        if maps := fitted_maps(source):
+            self.gram_ += f", {described(maps)}"
+            self.approximation_ = approximation_of(maps)
         if why:
+            self.gram_ += f"; {why}"
             self.defaults_["approximation"] = self.gram_
-        if fitted_maps(model.source):
-            self.approximation_ = approximation_of(model.source)
         if model.features is not None:
             self.feature_coef_ = model.features.coef[:, 0] if model.flat else model.features.coef
         self.objective_ = float(sum(r.primal for r in results))
@@ -646,7 +634,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             if parts:
                 values = np.concatenate(parts)
                 setattr(self, f"{name}_", float(values[0]) if len(values) == 1 else values)
-        found, names = solved[0].problem.uninformative, model.source.names
+        found, names = solved[0].problem.uninformative, source.names
         self.uninformative_kernels_ = [
             (str(names[m]), kind) for kind in ("identity", "constant") for m in found[kind]
         ]
@@ -658,12 +646,11 @@ class BaseMKL(ReportingMixin, ReadingMixin):
                 f"{worst.status.advice(model.learner.get_params(deep=False))}",
                 ConvergenceWarning,
             )
-        self._remark_identities(solved, found["identity"])
+        if len(found["identity"]):
+            self._remark_identities(solved, found["identity"])
 
     def _remark_identities(self, solved: list[SolvedProblem], identities: NDArray[np.intp]) -> None:
         """Warn if most of the weight is on kernels in which no training row is similar to another."""
-        if not len(identities):
-            return
         weights = np.concatenate([np.atleast_2d(s.solution.weights) for s in solved])
         total, own = weights.sum(axis=1), weights[:, identities].sum(axis=1)
         if len(identities) < weights.shape[1] and not (own > 0.5 * total).any():

@@ -24,8 +24,7 @@ __all__ = [
     "ViewMetric",
     "may_learn",
     "metrics_of",
-    "not_taken",
-    "taken",
+    "said_of_metric",
 ]
 
 #: A plain fit takes the metric if the squared error on folds is below this multiple of that of the usual kernels.
@@ -63,8 +62,7 @@ def may_learn(task: Task, candidates: Candidates) -> bool:
     asked = not task.classification and task.n_outputs == 1 and candidates.name == SQUARED
     if (
         not asked
-        or candidates.begin is None
-        or candidates.finish is None
+        or candidates.search is None
         or candidates.n_folds < 2
         or not isinstance(source, TableSource)
     ):
@@ -79,27 +77,17 @@ def may_learn(task: Task, candidates: Candidates) -> bool:
     return any(width > 1 for width in widths) and all(width <= MOST_COLUMNS for width in widths)
 
 
-def taken(error: float, other: float, some: bool) -> str:
-    """What is said of a metric that was taken: squared errors on folds of the usual kernels, and in the metric.
+def said_of_metric(error: float, other: float, some: bool, *, taken: bool) -> str:
+    """What is said of a metric: squared errors on folds of the usual kernels, and in the metric.
 
-    `some` is whether these are errors on some of the rows.
+    `some` is whether these are errors on some of the rows, and `taken` whether the model has the metric.
     """
+    more = "; `relevance_` has the shares of columns. It is a local solution." if taken else "."
     return (
-        f"a factor for each column was learnt from the target and taken, as the squared error on {_where(some)} is "
-        f"{other:.3g} with it and {error:.3g} without; `relevance_` has the shares of columns. It is a local solution."
+        f"a factor for each column was learnt from the target and {'' if taken else 'not '}taken, as the squared error "
+        f"on {'some of the rows of the same folds' if some else 'the same folds'} is {other:.3g} with it and "
+        f"{error:.3g} without{more}"
     )
-
-
-def not_taken(error: float, other: float, some: bool) -> str:
-    """The same of one that was not."""
-    return (
-        f"a factor for each column was learnt from the target and not taken, as the squared error on {_where(some)} is "
-        f"{other:.3g} with it and {error:.3g} without."
-    )
-
-
-def _where(some: bool) -> str:
-    return "some of the rows of the same folds" if some else "the same folds"
 
 
 def metrics_of(source: TableSource) -> dict[str, ViewMetric]:

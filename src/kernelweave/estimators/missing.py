@@ -75,8 +75,8 @@ def skipping(kernel: Kernel) -> Kernel:
 
 
 def looked_at(table: Table) -> Table:
-    """A table without missing cells, for the inspection of columns."""
-    return fill(fit_fillers(Impute(), table, None), table) if table.missing().any() else table
+    """A table with missing cells as one without, for the inspection of columns."""
+    return fill(fit_fillers(Impute(), table, None), table)
 
 
 def check_cells(
@@ -84,9 +84,7 @@ def check_cells(
 ) -> dict[str, int]:
     """Numbers of missing cells by column; raises for such without a treatment, and for columns without a known cell."""
     cells = missing_cells(table, views)
-    if not cells:
-        return {}
-    if imputer is None and not all(kernel.takes_missing for kernel in kernels):
+    if cells and imputer is None and not all(kernel.takes_missing for kernel in kernels):
         refuse_missing({name: lost for name, (lost, _) in cells.items()}, table.n_rows)
     refuse_empty([name for name, (lost, rows) in cells.items() if lost == rows], table.n_rows)
     return {name: lost for name, (lost, _) in cells.items()}
@@ -94,13 +92,13 @@ def check_cells(
 
 def missing_of(
     source: TableSource, cells: Mapping[str, int], missing: object, missing_views: str
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """Missing cells of the training rows and their treatment as plain values; see `MKLRegressor.missing_`."""
     lost: dict[str, int] = {}
     if isinstance(source, PartialSource):
         lost = {view: int((~there).sum()) for view, there in source.present.items() if not there.all()}
     found: dict[str, Any] = {"n_rows": source.n_samples, "cells": dict(cells), "views": lost}
-    imputer = imputer_of(missing)
+    imputer = source.imputer
     if cells and imputer is not None:
         done = _FILLED[imputer.rule].format(k=imputer.n_neighbors)
         marks = "; columns of 0 and 1 mark missing cells" if imputer.indicator else ""
@@ -115,40 +113,42 @@ def missing_of(
     return found
 
 
-def in_order(X: Features, values: Any, missing_views: str, name: str = "y") -> Any:
-    """Values of rows in the order of the rows of views, if frames that are joined by index have different rows.
+def in_order(X: Features, given: Mapping[str, Any], missing_views: str) -> dict[str, Any]:
+    """Values of rows, by name, in the order of the rows of views, if frames joined by index have different rows.
 
     A series is matched by its index if the first view lacks rows. Anything else belongs to the rows of the first view,
     which must have all rows then.
     """
-    if values is None or np.isscalar(values) or missing_views == "error" or not isinstance(X, Mapping):
-        return values
+    found = dict(given)
+    if missing_views == "error" or not isinstance(X, Mapping):
+        return found
     tables = list(X.values())
     if not tables or not all(hasattr(table, "iloc") and hasattr(table, "index") for table in tables):
-        return values
+        return found
     first, *others = [table.index for table in tables]
     if not all(index.is_unique for index in (first, *others)):
-        return values
+        return found
     every = first
     for index in others:
         if not len(every.intersection(index)):
             # which has its own error
-            return values
+            return found
         every = every.append(index.difference(every, sort=False))
     if len(every) == len(first):
-        return values
-    labels = getattr(values, "index", None)
-    if (
-        labels is not None
-        and hasattr(values, "loc")
-        and labels.is_unique
-        and len(every.difference(labels)) == 0
-    ):
-        return values.loc[every]
-    raise InputError(
-        f"The first view has {len(first)} of {len(every)} rows, so the rows of the values of `{name}` are "
-        f"unknown. Pass `{name}` as a pandas series with the index of all rows, or put a view that has all rows first."
-    )
+        return found
+    for name, values in given.items():
+        if values is None or np.isscalar(values):
+            continue
+        labels = getattr(values, "index", None)
+        known = labels is not None and hasattr(values, "loc") and labels.is_unique
+        if not known or len(every.difference(labels)):
+            raise InputError(
+                f"The first view has {len(first)} of {len(every)} rows, so the rows of the values of `{name}` are "
+                f"unknown. Pass `{name}` as a pandas series with the index of all rows, or put a view that has all "
+                "rows first."
+            )
+        found[name] = values.loc[every]
+    return found
 
 
 def refuse_absent_views(X: Features) -> None:

@@ -26,11 +26,6 @@ from kernelweave.normalizers import Normalizer
 __all__ = ["Parameters", "stated"]
 
 
-def column_views(kernels: Any, views: Any) -> Any:
-    """What groups columns of one table into views: the parameter, or `kernelweave.banks.views`."""
-    return kernels.columns if isinstance(kernels, DefaultViews) else views
-
-
 @dataclass(repr=False, eq=False)
 class Parameters(BaseEstimator):
     """The parameters of estimators: a field is a parameter, with its rule, its default and its description here.
@@ -213,7 +208,7 @@ class Parameters(BaseEstimator):
         return super().set_params(**own, **nested)
 
     def _resolved_learner(self) -> learners.Learner:
-        """The learner, with the regularisation parameter of the estimator's own parameters."""
+        """The learner with the regularisation parameter, tolerance, iterations and processes of the estimator."""
         learner = self._named_learner()
         for name, value in (("C", self.C), ("alpha", self.alpha)):
             if value is None:
@@ -229,10 +224,6 @@ class Parameters(BaseEstimator):
                 continue  # it is chosen later
             learner = clone(learner).set_params(**{name: value})
             learner.check()
-        return self._controlled(learner)
-
-    def _controlled(self, learner: learners.Learner) -> learners.Learner:
-        """A learner with the tolerance, the iterations and the processes of the estimator."""
         known = learner.get_params(deep=False)
         for name in ("tol", "max_iter", "n_jobs"):
             value = getattr(self, name)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kernelweave import banks, normalizers, recipe
+from kernelweave import banks, recipe
 from kernelweave._checks import InputError, check_gram_stack, check_size, count_dimensions
 from kernelweave._sparse import entries, to_dense
 from kernelweave._types import Features
@@ -23,12 +23,12 @@ from kernelweave.estimators.missing import (
     skipping,
     takes_missing,
 )
-from kernelweave.estimators.parameters import Parameters, column_views
+from kernelweave.estimators.parameters import Parameters
 from kernelweave.estimators.routes import choose_form
 from kernelweave.estimators.texts import check_objects, columns_read, long_texts
 from kernelweave.estimators.view_kernels import check_kernels, kernels_of_views, places_of
 from kernelweave.fitting.memory import memory_budget
-from kernelweave.fitting.missing import views_of
+from kernelweave.fitting.missing import blocks_of, views_of
 from kernelweave.fitting.model import Model
 from kernelweave.fitting.partial import PartialSource
 from kernelweave.fitting.source import Source, TableSource
@@ -38,7 +38,6 @@ from kernelweave.kernels.composed import check_gamma, has_gamma, steps_of, with_
 from kernelweave.learners import Learner
 from kernelweave.views import (
     BlockTable,
-    GramTable,
     SparseTable,
     Table,
     TableEncoder,
@@ -78,7 +77,8 @@ class ReadingMixin(Parameters):
         if self._is_precomputed or self._is_bank:
             return self._read_given(X), None
         encoder: Encoder
-        if holds_views(X):
+        plain = type(X) is np.ndarray
+        if not plain and holds_views(X):
             refuse_absent_views(X)
             keeps = self.missing_views != "error" or takes_missing(self.missing, self.kernels)
             encoder = ViewsEncoder(type(self).__name__, missing=keeps)
@@ -86,8 +86,9 @@ class ReadingMixin(Parameters):
             for array in table.arrays():
                 check_size(array, "X")
         else:
-            X = matrix_of(X) if is_annotated(X) else X
-            self._look_at(X, reset=True)
+            if not plain:
+                X = matrix_of(X) if is_annotated(X) else X
+                self._look_at(X, reset=True)
             encoder = TableEncoder(type(self).__name__, reorder=False, missing=True)
             table = self._declare_texts(encoder.fit_transform(X), encoder)
             check_size(entries(table.values), "X")
@@ -147,11 +148,8 @@ class ReadingMixin(Parameters):
 
     def _group_levels(self, table: Any, encoder: TableEncoder | ViewsEncoder, read: set[int]) -> Any:
         """Leave out identifiers, and add columns to `read` as texts; see `views.levels`."""
-        if isinstance(encoder, ViewsEncoder):
-            blocks = {view: block for view, block in table.blocks.items() if not isinstance(block, GramTable)}
-            starts = {view: table.places[view].start for view in blocks}
-        else:
-            blocks, starts = {"": table}, {"": 0}
+        blocks = blocks_of(table)
+        starts = {v: table.places[v].start if isinstance(table, BlockTable) else 0 for v in blocks}
         # no kernel of texts can skip missing cells, and one of indicators can
         compares = not (isinstance(self.missing, str) and self.missing == "skip")
         found = {
@@ -159,7 +157,7 @@ class ReadingMixin(Parameters):
             for view, b in blocks.items()
         }
         if not isinstance(encoder, ViewsEncoder):
-            groups = places_of(table, column_views(self.kernels, self.views)) or {}
+            groups = places_of(table, self.views, self.kernels) or {}
             for group in groups.values():
                 found[""] = found[""].of_view(group.columns)
         for view, own in found.items():
@@ -167,17 +165,10 @@ class ReadingMixin(Parameters):
             said = own.describe(blocks[view])
             if said:
                 self.defaults_.setdefault("levels", {})[view] = said
-        if isinstance(encoder, ViewsEncoder):
-            return encoder.group(table, found)
-        return encoder.group(table, found[""])
+        return encoder.group(table, found)
 
     def _look_at(self, X: Features, *, reset: bool) -> None:
         """Store or compare the names and the number of columns."""
-        if type(X) is np.ndarray and X.ndim == 2 and X.shape[1] and "feature_names_in_" not in vars(self):
-            # without names there is a number to compare, and no more
-            self.n_features_in_ = X.shape[1] if reset else self.n_features_in_
-            if X.shape[1] == self.n_features_in_:
-                return
         try:
             validate_data(self, X=X, skip_check_array=True, reset=reset)
         except (TypeError, ValueError, LookupError) as error:
@@ -188,11 +179,11 @@ class ReadingMixin(Parameters):
         if not hasattr(self, "model_"):
             check_is_fitted(self)
         # as needed by the fitted model, independent of later changes of parameters
-        source = self.model_.source
-        if isinstance(source, GivenSource):
-            return source.read_queries(X, self.n_features_in_)
-        if isinstance(self.model_.encoder, ViewsEncoder):
-            return self.model_.encode(X)
+        model = self.model_
+        if model.encoder is None:
+            return cast(GivenSource[Any], model.source).read_queries(X, self.n_features_in_)
+        if isinstance(model.encoder, ViewsEncoder):
+            return model.encode(X)
         if type(X) is not np.ndarray:
             if holds_views(X):
                 raise InputError(
@@ -205,16 +196,13 @@ class ReadingMixin(Parameters):
                 f"Expected a 2D table of rows, got an array of {X.ndim} dimensions. Reshape your data with "
                 "X.reshape(1, -1) if it is one row, or X.reshape(-1, 1) if it is one column."
             )
-        self._look_at(X, reset=False)
-        return self.model_.encode(X)
+        # without names there is a number to compare, which the encoder does
+        if type(X) is not np.ndarray or "feature_names_in_" in vars(self):
+            self._look_at(X, reset=False)
+        return model.encode(X)
 
-    def _extra_queries(
-        self, normalizer: normalizers.Normalizer, encoder: Encoder | None, source: Source[Any]
-    ) -> Any:
-        """Further inputs of a transductive normaliser; None without any."""
-        extra = normalizer.transductive
-        if extra is None:
-            return None
+    def _extra_queries(self, extra: Features, encoder: Encoder | None, source: Source[Any]) -> Any:
+        """Further inputs of a transductive normaliser."""
         if self._is_precomputed:
             raise InputError("Transductive normalisers need kernels as objects or a KernelBank.")
         if isinstance(source, TableSource) and encoder is not None:
@@ -228,7 +216,7 @@ class ReadingMixin(Parameters):
         asked, plain = self.kernels, self._is_plain
         if isinstance(asked, banks.DefaultViews) and self.views is not None:
             raise InputError("`views` and banks.views(...) both group columns. Leave one of them out.")
-        places = places_of(table, column_views(self.kernels, self.views))
+        places = places_of(table, self.views, asked)
         if plain:
             chosen = recipe.choose(
                 table,
@@ -266,8 +254,6 @@ class ReadingMixin(Parameters):
         Counts of words become sparse rows, whose kernels cost less. Sparse rows with few columns, or with few zeros,
         become dense ones.
         """
-        if self.kernels is not None or self.views is not None:
-            return table
         compressed = self.missing == "error" and self.standardize is not True
         counted = np.ones(len(kept)) if weights is None else weights
 
@@ -293,8 +279,8 @@ class ReadingMixin(Parameters):
         encoder: Encoder | None,
         kept: NDArray[np.intp],
         sample_weight: Array | None,
-        learner: Learner,
         targets: Array,
+        learner: Learner,
     ) -> tuple[Source[Any], str]:
         """The source of some rows, and why its kernels were approximated; see `choose_form`.
 
@@ -311,7 +297,8 @@ class ReadingMixin(Parameters):
         assert encoder is not None
         if sample_weight is not None or len(kept) < rows.n_rows:
             rows = encoder.date(rows, kept, sample_weight)
-        rows = self._stored_by_content(rows, encoder, kept, sample_weight)
+        if self.kernels is None and self.views is None:
+            rows = self._stored_by_content(rows, encoder, kept, sample_weight)
         table = rows if len(kept) == rows.n_rows else rows.rows(kept)
         if self.standardize is True and isinstance(table, BlockTable):
             for view, block in table.blocks.items():
@@ -320,8 +307,8 @@ class ReadingMixin(Parameters):
                         f"View {view!r} is sparse and cannot be standardised. Use standardize='auto', or kernels of "
                         "dense views with prepared('standardize')."
                     )
-        imputer = imputer_of(self.missing)
-        kernels = self._kernel_list(looked_at(table), sample_weight, learner)
+        imputer, lost = imputer_of(self.missing), table.missing().any()
+        kernels = self._kernel_list(looked_at(table) if lost else table, sample_weight, learner)
         learns = any(
             step.from_targets and not step.is_fitted for kernel in kernels for step in steps_of(kernel)
         )
@@ -342,12 +329,14 @@ class ReadingMixin(Parameters):
         }
         views = {} if self.missing_views == "error" else views_of(kernels, table)
         some = len(views) >= 2
-        cells = check_cells(kernels, table, views if some else {}, imputer)
+        cells = check_cells(kernels, table, views if some else {}, imputer) if lost else {}
         made: TableSource
         if some:
             made = PartialSource(kernels, table, views=views, how=self.missing_views, **options)
         else:
             made = TableSource(kernels, table, **options)
         self.missing_ = missing_of(made, cells, self.missing, self.missing_views)
-        self.defaults_ |= {name: said for name, said in self.missing_.items() if name.endswith("_done")}
+        for name in ("cells_done", "views_done"):
+            if name in self.missing_:
+                self.defaults_[name] = self.missing_[name]
         return choose_form(made, self.approximation, learner, self.random_state)

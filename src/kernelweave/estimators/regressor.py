@@ -122,7 +122,7 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         return clone(learner).set_params(shared_weights=learner.requested() is None)
 
     def _of_targets(self, found: Candidates, task: Task, learner: learners.Learner) -> Candidates:
-        if found.scores is None or not chooses_for_targets(task, learner):
+        if not chooses_for_targets(task, learner):
             return found
         given = getattr(self, "alphas", None) is not None
         return TargetsChoice(**vars(found), asked=self.targets, scoring=self.scoring, given=given)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from kernelweave._checks import InputError
@@ -152,9 +153,8 @@ def _share(one: FeatureMap) -> float:
     return 0.0 if one.left_out is None else one.left_out.share
 
 
-def approximation_of(source: Source[Any]) -> dict[str, Any]:
+def approximation_of(maps: Mapping[str, FeatureMap]) -> dict[str, Any]:
     """What approximate kernels leave out, in plain values; see `MKLRegressor`."""
-    maps = fitted_maps(source)
     left = {name: one.left_out for name, one in maps.items() if one.left_out is not None}
     return {
         "maps": {name: repr(one) for name, one in maps.items()},
@@ -163,12 +163,9 @@ def approximation_of(source: Source[Any]) -> dict[str, Any]:
     }
 
 
-def described(source: Source[Any]) -> str:
-    """What maps leave out, in words for `gram_`; empty without any."""
-    maps = list(fitted_maps(source).values())
-    if not maps:
-        return ""
-    worst = max(maps, key=_share)
+def described(maps: Mapping[str, FeatureMap]) -> str:
+    """What maps leave out, in words for `gram_`."""
+    worst = max(maps.values(), key=_share)
     left = worst.left_out
     kind = "Nystroem features" if isinstance(worst, Nystroem) else "random features"
     if left is None:

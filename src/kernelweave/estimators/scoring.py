@@ -410,18 +410,17 @@ def _class_score(
 
 def decision_of(
     scoring: Scoring, task: Task, classes: Classes, learner: learners.Learner, held: OutOfFold
-) -> tuple[float, Array, Array | None] | None:
+) -> tuple[float, Array, Array | None]:
     """The level of the decision that a score asks for, what it adds to decision values, and offsets if these have some.
 
-    None for other scores.
+    Only for scores with levels above 0, see `levels_of`.
     """
     codes = held.truth.astype(np.intp)
     weights = task.times_factors(held.weights, codes)
     rows = held.weights if task.multilabel else weights
     given = (None, None) if task.loss_weight is None else (rows, weights)
     score = _class_score(scoring, task, classes, learner, codes, *given, decides=True)
-    if not isinstance(score, DecidedScore):
-        return None
+    assert isinstance(score, DecidedScore)  # the score has levels
     _, level, shift, offsets = score.decided(held.values, np.arange(len(codes)))
     return level, shift, offsets if score.moves else None
 

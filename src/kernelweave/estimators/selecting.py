@@ -14,7 +14,6 @@ from kernelweave._parameters import Flag, Number, ReadableSignature, Whole, chec
 from kernelweave._types import Features, Target
 from kernelweave.estimators.classifier import MKLClassifier
 from kernelweave.estimators.estimator import BaseMKL
-from kernelweave.estimators.parameters import column_views
 from kernelweave.estimators.view_kernels import ViewPlace, places_of
 from kernelweave.fitting.missing import groups_of
 from kernelweave.fitting.source import TableSource
@@ -159,7 +158,7 @@ class SelectViews(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
         """The views of the training rows."""
         source = self.estimator_.model_.source
         places = (
-            places_of(source.raw, column_views(self.estimator_.kernels, self.estimator_.views))
+            places_of(source.raw, self.estimator_.views, self.estimator_.kernels)
             if isinstance(source, TableSource)
             else None
         )

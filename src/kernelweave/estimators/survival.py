@@ -15,12 +15,13 @@ from kernelweave._checks import InputError, as_floats, check_finite
 from kernelweave._docstrings import inherits_attributes, inherits_parameters, texts_of
 from kernelweave._parameters import OneOf
 from kernelweave._types import Features, Target
-from kernelweave.estimators.choosing import N_FOLDS, Candidates
+from kernelweave.estimators.choosing import Candidates, of_costs
 from kernelweave.estimators.estimator import BaseMKL
-from kernelweave.estimators.targets import Targets, check_length, row_weights
-from kernelweave.fitting.folds import Fold, FoldScores, classes_of, content_folds, negative_loss, score_folds
+from kernelweave.estimators.scoring import TaskScore
+from kernelweave.estimators.targets import Targets, row_weights
+from kernelweave.fitting.folds import Fold, Score, negative_loss
 from kernelweave.fitting.survival import baselines, harrell, read_times, targets_of, value_at
-from kernelweave.fitting.task import NormalizedProblem, Report, Task
+from kernelweave.fitting.task import NormalizedProblem, Task
 from kernelweave.machines.cox import TIES, Cox
 
 __all__ = ["MKLSurvival"]
@@ -107,8 +108,7 @@ class MKLSurvival(BaseMKL):
 
     def _read_targets(self, y: Any, sample_weight: ArrayLike | None, n_rows: int) -> Targets:
         time, event, strata = read_times(y)
-        check_length(time, n_rows)
-        weights = row_weights(sample_weight, n_rows)
+        weights = row_weights(time, sample_weight, n_rows)
         names = np.empty(0) if strata is None else np.unique(strata)
         targets = targets_of(time, event, strata, weights)
         self._read = time, targets, weights
@@ -150,12 +150,6 @@ class MKLSurvival(BaseMKL):
     ) -> Candidates:
         if not self._chooses_cost(learner):
             return Candidates(np.array([learner.requested()], dtype=np.float64))
-        classes = classes_of(task, learner, labels)
-        folds = content_folds(task.content, labels, N_FOLDS, classes=classes, groups=task.groups)
-        searcher = clone(learner)
-        if searcher.tol < recipe.COST_TOL:
-            searcher.set_params(tol=recipe.COST_TOL)
-        likelihood = negative_loss(searcher.scoring_loss, task.targets, task.sample_weight)
 
         def concordance(values: Array, rows: NDArray[np.intp]) -> float:
             # of a stratum the times are apart from those of others
@@ -164,19 +158,12 @@ class MKLSurvival(BaseMKL):
             strata = np.floor(np.abs(target)) if len(self.strata_) else None
             return harrell(np.abs(target), target > 0.0, risk, weight, strata)
 
-        score = likelihood if self.scoring == "likelihood" else concordance
-
-        def scores(report: Report) -> FoldScores:
-            return score_folds(task, searcher, folds, 1.0 / COSTS, score, report=report)
-
-        return Candidates(
-            1.0 / COSTS,
-            len(folds),
-            task.source.n_samples,
-            SCORES[self.scoring],
-            scores,
-            tests=[test for _, test in folds],
-            skips=True,
+        score: Score = concordance
+        if self.scoring == "likelihood":
+            score = negative_loss(self._loss, task.targets, task.sample_weight)
+        asked = TaskScore(SCORES[self.scoring], score, score, pooled=False)
+        return of_costs(
+            task, problems, learner, labels, plain=False, asked=asked, costs=COSTS, most_rows=np.inf
         )
 
     def _fit(self, X: Any, y: Any, sample_weight: ArrayLike | None, params: dict[str, Any]) -> None:
@@ -278,6 +265,5 @@ class MKLSurvival(BaseMKL):
         """
         time, event, strata = read_times(y)
         risk = self.predict(X)
-        check_length(time, len(risk))
-        weights = row_weights(sample_weight, len(risk))
+        weights = row_weights(time, sample_weight, len(risk))
         return harrell(time, event, risk, weights, strata)

@@ -69,11 +69,10 @@ def read_numbers(y: Any, sample_weight: ArrayLike | None, n_rows: int) -> Target
             "`y` must be numeric for regression, got text. Encode it as numbers, or use MKLClassifier."
         )
     targets = check_value(Floats(ndim=(1, 2)), "y", given)
-    check_length(targets, n_rows)
+    weights = row_weights(targets, sample_weight, n_rows)
     labels = targets.reshape(n_rows, -1)
     several = labels.shape[1] > 1
     names = np.array(column_names(y, labels.shape[1], "output"), dtype=object) if several else None
-    weights = row_weights(sample_weight, n_rows)
     return Targets([labels], labels, weights, names, flat=targets.ndim == 1)
 
 
@@ -81,8 +80,7 @@ def read_classes(y: Any, sample_weight: ArrayLike | None, n_rows: int, class_wei
     """Targets of a classification: a problem for each class if there are more than two, or for each label."""
     indicator = read_indicator(y)
     y, names = (read_labels(y), None) if indicator is None else indicator
-    check_length(y, n_rows)
-    weights = row_weights(sample_weight, n_rows)
+    weights = row_weights(y, sample_weight, n_rows)
     counted = np.ones(n_rows) if weights is None else weights
     used = counted > 0
     factors: Array | None = None
@@ -122,15 +120,13 @@ def read_classes(y: Any, sample_weight: ArrayLike | None, n_rows: int, class_wei
     return Targets(problems, codes.astype(np.float64), weights, classes=classes, class_weight=factors)
 
 
-def check_length(y: NDArray[Any], n_rows: int) -> None:
+def row_weights(y: NDArray[Any], sample_weight: ArrayLike | None, n_rows: int) -> Array | None:
+    """Weights of rows, of which targets have the same number; None for equal ones."""
     if len(y) != n_rows:
         raise InputError(
             f"Found input variables with inconsistent numbers of samples: [{n_rows}, {len(y)}]. `X` and `y` must have "
             "equally many rows."
         )
-
-
-def row_weights(sample_weight: ArrayLike | None, n_rows: int) -> Array | None:
     if sample_weight is None:
         return None
     weights = as_floats(sample_weight, "sample_weight")
@@ -151,6 +147,8 @@ def read_indicator(y: Any) -> tuple[NDArray[Any], NDArray[Any]] | None:
     InputError
         For lists of sets of labels, and for columns with other values than 0 and 1.
     """
+    if type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind != "O":
+        return None
     cells = listed(y) if isinstance(y, list | tuple) or getattr(y, "ndim", 2) == 1 else None
     first = next((cell for cell in cells or () if cell is not None), None)
     if isinstance(first, list | tuple):

@@ -39,14 +39,18 @@ class ViewPlace:
     columns: Any = None
 
 
-def places_of(table: Table, views: object) -> dict[str, ViewPlace] | None:
+def places_of(table: Table, views: object, kernels: object = None) -> dict[str, ViewPlace] | None:
     """The views of a table: its blocks, or groups of its columns; None for one table without views.
+
+    Groups are those of the parameter `views`, or of `kernelweave.banks.views` as the parameter `kernels`.
 
     Raises
     ------
     InputError
         For views that name no columns of the table.
     """
+    if isinstance(kernels, banks.DefaultViews):
+        views = kernels.columns
     if isinstance(table, BlockTable):
         if views is not None:
             raise InputError(

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import numbers
 import warnings
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
@@ -236,7 +236,7 @@ def walk_fold(
     """Solve all or some of the problems along a path on a fold's training rows, and decide on its test rows."""
     own, problems, rows = _part_of(task, train, test, some) if part is None else part
     paths = path_task(own, problems, learner, alphas, tol=tol, report=report, label=label, starts=starts)
-    done = min(len(path) for path in paths)
+    done = min(map(len, paths))
     grid = learner.relax_grid(alphas)
     found = _first_points(problems, paths, done, 1 if grid is None else grid.shape[1])
     values = rows.decisions(found)
@@ -629,64 +629,11 @@ def can_search(task: Task, learner: Learner, alphas: Array) -> bool:
     return learner.begins and one_each and len(alphas) > 2 * STRIDE * PATIENCE
 
 
-def begin_search(
-    task: Task,
-    learner: Learner,
-    folds: Sequence[Fold],
-    alphas: Array,
-    score: Score,
-    *,
-    near: FoldScores | None = None,
-    **options: Any,
-) -> FoldScores:
-    """Score every second candidate, roughly: what `search_folds` begins with; without ridges on the first fold only.
+@dataclass(frozen=True, eq=False)
+class Search:
+    """Scores of some of many candidates on folds.
 
-    Parameters
-    ----------
-    task, learner, folds, alphas, score
-        See `search_folds`.
-    near : FoldScores, optional
-        Of other kernels on the same folds: this begins at their best candidate, without those from the stiff end.
-    **options
-        `n_jobs` and `report`, see `walk_folds`.
-    """
-    relaxed = learner.relax_grid(alphas) is not None
-    parts: dict[int, Part] = {}
-    some, share = _thinned(task.content, folds) if relaxed else (folds[:1], 1.0)
-    slack = 0.0 if relaxed else ROUGHLY
-    look = partial(_look, task, learner, share * alphas, score, parts, options, some)
-    if near is None:
-        coarse = np.arange(0, len(alphas), STRIDE)
-        found = look(coarse[: 2 * PATIENCE], None, ROUGH_TOL)
-        while (wanted := first_good(found.mean, slack) + 1 + PATIENCE) > (done := len(found.positions)):
-            if done == len(coarse):
-                break
-            if found.stopped:
-                return replace(found, interrupted=True)
-            try:
-                found = found.beside(look(coarse[done:wanted], found.starts(-1), ROUGH_TOL))
-            except KeyboardInterrupt:
-                return replace(found, interrupted=True)
-    else:
-        found = look(near.positions[[first_good(near.mean)]], None, ROUGH_TOL)
-    if relaxed and not found.interrupted:
-        found = _climb(look, found, STRIDE, len(alphas))
-    return replace(found, parts=parts)
-
-
-def search_folds(
-    task: Task,
-    learner: Learner,
-    folds: Sequence[Fold],
-    alphas: Array,
-    score: Score,
-    *,
-    begun: FoldScores | None = None,
-    **options: Any,
-) -> FoldScores:
-    """Score the candidates around the best one on every fold; with ridges of their own, on at most `LOOK_ROWS` rows.
-
-    Parameters
+    Attributes
     ----------
     task : Task
     learner : Learner
@@ -696,79 +643,150 @@ def search_folds(
         Descending.
     score : callable
         ``score(decision values (n_test, n_outputs), test rows)`` -> float; larger is better.
-    begun : FoldScores, optional
-        What `begin_search` found; it is asked if this is left out.
-    **options
-        `n_jobs` and `report`, see `walk_folds`.
-
-    Returns
-    -------
-    FoldScores
-        For `finish_search`.
+    options : dict
+        `keep` of `score_folds`, and `n_jobs` of `walk_folds`.
 
     Notes
     -----
     A score with several maxima may have a better one elsewhere than near the best of the first fold. Candidates that
     differ by less than 1e-4 of the spread of the scores along the path of that fold count as equal.
     """
-    found = begin_search(task, learner, folds, alphas, score, **options) if begun is None else begun
-    if found.interrupted:
+
+    task: Task
+    learner: Learner
+    folds: Sequence[Fold]
+    alphas: Array
+    score: Score
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def relaxed(self) -> bool:
+        """Whether candidates have ridges of their own."""
+        return self.learner.relax_grid(self.alphas) is not None
+
+    def begin(self, report: Report = silent, near: FoldScores | None = None) -> FoldScores:
+        """Score every second candidate, roughly; without ridges on the first fold only.
+
+        With `near`, of other kernels on the same folds, this begins at their best candidate, without those from the
+        stiff end.
+        """
+        relaxed = self.relaxed
+        parts: dict[int, Part] = {}
+        some, share = _thinned(self.task.content, self.folds) if relaxed else (self.folds[:1], 1.0)
+        slack = 0.0 if relaxed else ROUGHLY
+        look = partial(self._look, report, some, share, parts)
+        if near is None:
+            coarse = np.arange(0, len(self.alphas), STRIDE)
+            found = look(coarse[: 2 * PATIENCE], None, ROUGH_TOL)
+            while (wanted := first_good(found.mean, slack) + 1 + PATIENCE) > (done := len(found.positions)):
+                if done == len(coarse):
+                    break
+                if found.stopped:
+                    return replace(found, interrupted=True)
+                try:
+                    found = found.beside(look(coarse[done:wanted], found.starts(-1), ROUGH_TOL))
+                except KeyboardInterrupt:
+                    return replace(found, interrupted=True)
+        else:
+            found = look(near.positions[[first_good(near.mean)]], None, ROUGH_TOL)
+        if relaxed and not found.interrupted:
+            found = _climb(look, found, STRIDE, len(self.alphas))
+        return replace(found, parts=parts)
+
+    def scores(self, report: Report = silent, begun: FoldScores | None = None) -> FoldScores:
+        """Score those around the best one on every fold; with ridges of their own, on at most `LOOK_ROWS` rows.
+
+        `begun` is what `begin` found, which is asked if this is left out. The result is for `finish`.
+        """
+        found = self.begin(report) if begun is None else begun
+        if found.interrupted:
+            return found
+        n_alphas = len(self.alphas)
+        if self.relaxed:
+            folds, share = _thinned(self.task.content, self.folds)
+            found = _climb(partial(self._look, report, folds, share, found.parts), found, 1, n_alphas)
+            stopped = found.interrupted or (found.stopped and share < 1.0)
+            # they take memory
+            return replace(found, interrupted=stopped, parts={})
+        if found.stopped:
+            return replace(found, interrupted=True)
+        look = partial(self._look, report, self.folds, 1.0, {})
+        at = first_good(found.mean, ROUGHLY)
+        starts = found.starts(max(0, at - 1)) * len(self.folds)
+        better = EQUAL * _spread(found.mean)
+        best = int(found.positions[at])
+        low, high = max(0, best - AROUND), min(n_alphas, best + AROUND + 1)
+        further = FURTHER
+        try:
+            found = look(np.arange(low, high), starts, SCORING_TOL)
+            while True:
+                mean = found.mean
+                at, equal = first_good(mean), better + TIE * float(np.nanmax(np.abs(mean), initial=0.0))
+                if at == 0 and low > 0 and mean[0] > mean[1] + equal:
+                    some, side = np.arange(max(0, low - further), low), 0
+                elif at == len(mean) - 1 and high < n_alphas and mean[-1] > mean[-2] + equal:
+                    some, side = np.arange(high, min(n_alphas, high + further)), -1
+                else:
+                    break
+                if found.stopped:
+                    return replace(found, interrupted=True)
+                found = found.beside(look(some, found.starts(side), SCORING_TOL))
+                further *= 2
+                low, high = int(found.positions[0]), int(found.positions[-1]) + 1
+        except KeyboardInterrupt:
+            return replace(found, interrupted=True)
         return found
-    relaxed = learner.relax_grid(alphas) is not None
-    parts, n_alphas = found.parts, len(alphas)
-    if relaxed:
-        folds, share = _thinned(task.content, folds)
-        look = partial(_look, task, learner, share * alphas, score, parts, options, folds)
-        found = _climb(look, found, 1, n_alphas)
-        stopped = found.interrupted or (found.stopped and share < 1.0)
-        # they take memory
-        return replace(found, interrupted=stopped, parts={})
-    if found.stopped:
-        return replace(found, interrupted=True)
-    look = partial(_look, task, learner, alphas, score, {}, options, folds)
-    at = first_good(found.mean, ROUGHLY)
-    starts = found.starts(max(0, at - 1)) * len(folds)
-    better = EQUAL * _spread(found.mean)
-    best = int(found.positions[at])
-    low, high = max(0, best - AROUND), min(n_alphas, best + AROUND + 1)
-    further = FURTHER
-    try:
-        found = look(np.arange(low, high), starts, SCORING_TOL)
-        while True:
-            mean = found.mean
-            at, equal = first_good(mean), better + TIE * float(np.nanmax(np.abs(mean), initial=0.0))
-            if at == 0 and low > 0 and mean[0] > mean[1] + equal:
-                some, side = np.arange(max(0, low - further), low), 0
-            elif at == len(mean) - 1 and high < n_alphas and mean[-1] > mean[-2] + equal:
-                some, side = np.arange(high, min(n_alphas, high + further)), -1
-            else:
-                break
-            if found.stopped:
-                return replace(found, interrupted=True)
-            found = found.beside(look(some, found.starts(side), SCORING_TOL))
-            further *= 2
-            low, high = int(found.positions[0]), int(found.positions[-1]) + 1
-    except KeyboardInterrupt:
-        return replace(found, interrupted=True)
-    return found
 
+    def finish(self, found: FoldScores, report: Report = silent) -> FoldScores:
+        """The best candidate of a search on some of the rows, with ridges near its own, on all rows of enough folds.
 
-def _look(
-    task: Task,
-    learner: Learner,
-    alphas: Array,
-    score: Score,
-    parts: dict[int, Part],
-    options: dict[str, Any],
-    folds: Sequence[Fold],
-    positions: Rows,
-    starts: Sequence[Starts] | None,
-    tol: float,
-) -> FoldScores:
-    """Scores of some of the candidates."""
-    own = alphas[positions]
-    found = score_folds(task, learner, folds, own, score, tol=tol, starts=starts, parts=parts, **options)
-    return replace(found, positions=positions)
+        Smaller alphas follow, at a stride, as long as each is better by `GAIN`. Preparations that a fold has learnt
+        from targets are those of its rows in the search, and its weights begin with theirs.
+        """
+        content = self.task.content
+        if found.interrupted or found.relax is None or not takes_some(content):
+            return found
+        first, _ = _thinned(content, self.folds)
+        at = first_good(found.mean)
+        k, starts, ridge = int(found.positions[at]), found.starts(at), found.best_relax(at)
+        tested = np.cumsum([len(np.unique(content[test])) for _, test in self.folds])
+        asked = int(np.searchsorted(tested, min(LOOK_ROWS, tested[-1]))) + 1
+        for (train, _), (part, _) in zip(self.folds[:asked], first, strict=False):
+            self.task.source.learn_as(train, part)
+        parts: dict[int, Part] = {}
+
+        def look(k: int, ridge: float, starts: Sequence[Starts], few: bool = False) -> FoldScores:
+            near = replace(self, learner=self.learner.relaxed_near(ridge / float(self.alphas[k]), few))
+            return near._look(report, self.folds[:asked], 1.0, parts, np.array([k]), starts, HELD_TOL)
+
+        best = found
+        try:
+            best = look(k, ridge, starts[:asked])
+            while not best.interrupted and (k := k + STRIDE) < len(self.alphas):
+                if best.stopped:
+                    return replace(best, interrupted=True)
+                further = look(k, best.best_relax(0), best.starts(0), few=True)
+                if further.interrupted or not further.mean[0] > best.mean[0] + GAIN * abs(best.mean[0]):
+                    return replace(best, interrupted=further.interrupted)
+                best = further
+        except KeyboardInterrupt:
+            return replace(best, interrupted=True)
+        return best
+
+    def _look(
+        self,
+        report: Report,
+        folds: Sequence[Fold],
+        share: float,
+        parts: dict[int, Part],
+        positions: Rows,
+        starts: Sequence[Starts] | None,
+        tol: float,
+    ) -> FoldScores:
+        """Scores of some of the candidates, on folds with a share of the rows."""
+        given = self.task, self.learner, folds, share * self.alphas[positions], self.score
+        how = {"tol": tol, "starts": starts, "parts": parts, "report": report, **self.options}
+        return replace(score_folds(*given, **how), positions=positions)
 
 
 def _climb(look: Callable[..., FoldScores], found: FoldScores, step: int, n_alphas: int) -> FoldScores:
@@ -796,51 +814,6 @@ def _spread(scores: Array) -> float:
     """The range of the scores that are known."""
     known = scores[~np.isnan(scores)]
     return float(np.ptp(known)) if len(known) else 0.0
-
-
-def finish_search(
-    task: Task,
-    learner: Learner,
-    folds: Sequence[Fold],
-    alphas: Array,
-    found: FoldScores,
-    score: Score,
-    **options: Any,
-) -> FoldScores:
-    """The best candidate of a search on some of the rows, with ridges near its own, on all rows of enough folds.
-
-    Smaller alphas follow, at a stride, as long as each is better by `GAIN`. Preparations that a fold has learnt from
-    targets are those of its rows in the search, and its weights begin with theirs.
-    """
-    if found.interrupted or found.relax is None or not takes_some(task.content):
-        return found
-    first, _ = _thinned(task.content, folds)
-    at = first_good(found.mean)
-    k, starts, ridge = int(found.positions[at]), found.starts(at), found.best_relax(at)
-    tested = np.cumsum([len(np.unique(task.content[test])) for _, test in folds])
-    asked = int(np.searchsorted(tested, min(LOOK_ROWS, tested[-1]))) + 1
-    for (train, _), (part, _) in zip(folds[:asked], first, strict=False):
-        task.source.learn_as(train, part)
-    parts: dict[int, Part] = {}
-
-    def look(k: int, ridge: float, starts: Sequence[Starts], few: bool = False) -> FoldScores:
-        near, own = learner.relaxed_near(ridge / float(alphas[k]), few), alphas[[k]]
-        how: dict[str, Any] = {"tol": HELD_TOL, "starts": starts, "parts": parts, **options}
-        return replace(score_folds(task, near, folds[:asked], own, score, **how), positions=np.array([k]))
-
-    best = found
-    try:
-        best = look(k, ridge, starts[:asked])
-        while not best.interrupted and (k := k + STRIDE) < len(alphas):
-            if best.stopped:
-                return replace(best, interrupted=True)
-            further = look(k, best.best_relax(0), best.starts(0), few=True)
-            if further.interrupted or not further.mean[0] > best.mean[0] + GAIN * abs(best.mean[0]):
-                return replace(best, interrupted=further.interrupted)
-            best = further
-    except KeyboardInterrupt:
-        return replace(best, interrupted=True)
-    return best
 
 
 def first_good(scores: Array, slack: float = 0.0) -> int:

@@ -276,19 +276,21 @@ class Model:
     def encode(self, X: Any) -> Table:
         """New rows as queries, if kernels have columns."""
         assert self.encoder is not None
-        assert isinstance(self.source, TableSource)
-        return self.source.accepted(self.encoder.transform(X))
+        source = self.task.source
+        assert isinstance(source, TableSource)
+        return source.accepted(self.encoder.transform(X))
 
     def decision(self, queries: Any) -> Array:
         """Decision values of queries of the source, shape (n_rows, n_outputs)."""
-        source = self.source
+        source = self.task.source
         if self.linear is not None and isinstance(source, TableSource) and not source.lacks(queries):
             values, coef = source.filled(queries).values, self.linear.coef
             if source.may_hold_nan and not (used := coef.any(axis=0)).all():
                 # rows may lack views that no kernel reads
                 values, coef = values[:, used], coef[:, used]
             return values @ coef.T + self.linear.intercept
-        return self._new(queries).decisions(self._expansions, self._products)[0]
+        new = NewRows(source, queries, self.normalizers[0])
+        return new.decisions(self._expansions, self._products)[0]
 
     def ends(
         self, predictions: Array, coverage: float, upper: tuple[Model, Array] | None = None
@@ -304,9 +306,6 @@ class Model:
     def undecided(self, values: Array) -> Array:
         """Decision values without `shift`, which probabilities are of."""
         return values if self.shift is None else values - self.shift
-
-    def _new(self, queries: Any) -> NewRows[Any]:
-        return NewRows(self.source, queries, self.normalizers[0])
 
     @cached_property
     def _products(self) -> Products[Any] | None:
@@ -328,18 +327,19 @@ class Model:
 
     def contributions(self, queries: Any) -> Array:
         """Contributions of kernels (of the last layer) to decision values, shape (n_rows, n_kernels, n_outputs)."""
-        new = self._new(queries)
-        with blas_threads_for(min(new.n_rows, self.source.n_samples)):
+        new = NewRows(self.source, queries, self.normalizers[0])
+        n_rows = self.source.query_length(queries)
+        with blas_threads_for(min(n_rows, self.source.n_samples)):
             if self.layers:
-                return self._deep_contributions(new)
-            out = np.zeros((new.n_rows, self.source.n_kernels, self.n_outputs))
+                return self._deep_contributions(new, n_rows)
+            out = np.zeros((n_rows, self.source.n_kernels, self.n_outputs))
             for where, m, _, part in new.parts(self._expansions, self._products):
                 out[where, m] = part[0]
         return out
 
-    def _deep_contributions(self, new: NewRows[Any]) -> Array:
+    def _deep_contributions(self, new: NewRows[Any], n_rows: int) -> Array:
         width = max(len(layers.functions[-1]) for layers in self.layers if layers is not None)
-        out = np.zeros((new.n_rows, width, self.n_outputs))
+        out = np.zeros((n_rows, width, self.n_outputs))
         for k, (layers, effective) in enumerate(zip(self.layers, self.effective, strict=True)):
             if layers is None:
                 continue
@@ -351,7 +351,7 @@ class Model:
     @cached_property
     def linear(self) -> LinearForm | None:
         """The model as a function of the columns, if all kernels are linear on numeric columns after normalisation."""
-        source = self.source
+        source = self.task.source
         if self.linear_form is not None:
             return self.linear_form
         if not isinstance(source, TableSource) or not source.is_whole or self.layers:
@@ -410,7 +410,7 @@ class Model:
                 continue
             system = DenseSystem(gram.combine_upper(effective), self.ridge, inverse_weights)
             cross, prior = np.zeros((len(out), source.n_samples)), np.zeros(len(out))
-            for where, K, kappa in self._new(queries).summed(effective):
+            for where, K, kappa in NewRows(source, queries, fitted).summed(effective):
                 cross[where], prior[where] = K, kappa
             explained = np.einsum("ri,ir->r", cross, system.solve(np.asfortranarray(cross.T)))
             variance = np.maximum(prior - explained, 0.0)
@@ -432,7 +432,7 @@ class Model:
             inner.flat[:: len(inner) + 1] += self.ridge
             factor = np.linalg.cholesky(inner)
             variance = np.zeros(len(out))
-            for where, phi in self._new(queries).features(form):
+            for where, phi in NewRows(source, queries, self.normalizers[0]).features(form):
                 half = solve_triangular(factor, (phi[:, used] * roots[used]).T, lower=True)
                 variance[where] = self.ridge * np.square(half).sum(axis=0)
             out[:, group] = np.sqrt(variance[:, None] * prior_scale[group])

@@ -140,10 +140,18 @@ def _high(scores: Array, weights: Array, coverage: float) -> float:
 
 def log_shares(values: Array, slope: float) -> Array:
     """Logarithms of probabilities in proportion to ``exp(slope f)``, (n_rows, n_classes); of two classes f and 0."""
-    logits = slope * values
-    return log_softmax(
-        np.column_stack([np.zeros(len(logits)), logits]) if logits.shape[1] == 1 else logits, axis=1
-    )
+    return log_softmax(_of_each_class(slope * values), axis=1)
+
+
+def _of_each_class(values: Array) -> Array:
+    """Decision values with a column for each class: of two classes 0 and f."""
+    return np.column_stack([np.zeros(len(values)), values]) if values.shape[1] == 1 else values
+
+
+def _shares(codes: Rows, weights: Array, kinds: int) -> Array:
+    """The class of every row as shares, (n_rows, n_classes), with one row more, of all classes in equal parts."""
+    total = float(weights.sum())
+    return (np.eye(kinds)[codes.astype(np.intp)] * total + 1.0 / kinds) / (total + 1.0)
 
 
 def best_slope(values: Array, codes: Rows, weights: Array) -> float:
@@ -159,9 +167,8 @@ def best_slope(values: Array, codes: Rows, weights: Array) -> float:
     size = float(np.abs(values).mean())
     if not size:
         return 1.0
-    both = np.column_stack([np.zeros(len(values)), values]) if values.shape[1] == 1 else values
-    kinds, total = both.shape[1], float(weights.sum())
-    target = (np.eye(kinds)[codes.astype(np.intp)] * total + 1.0 / kinds) / (total + 1.0)
+    both = _of_each_class(values)
+    target = _shares(codes, weights, both.shape[1])
 
     def derivative(slope: float) -> float:
         wrong = np.exp(log_softmax(slope / size * both, axis=1)) - target
@@ -193,10 +200,9 @@ def best_offsets(values: Array, codes: Rows, weights: Array) -> Array:
     size = float(np.abs(values).mean())
     if not size:
         return np.zeros(values.shape[1])
-    scaled = values / size
-    f = np.column_stack([np.zeros(len(values)), scaled]) if values.shape[1] == 1 else scaled
+    f = _of_each_class(values / size)
     kinds, total, w = f.shape[1], float(weights.sum()), weights[:, None]
-    target = (np.eye(kinds)[codes.astype(np.intp)] * total + 1.0 / kinds) / (total + 1.0)
+    target = _shares(codes, weights, kinds)
 
     def loss(point: Array) -> float:
         return -float((w * target * log_softmax(point[0] * f + point[1:], axis=1)).sum())

@@ -562,8 +562,7 @@ class PartialSource(TableSource):
             where = slice(start, min(start + step, queries.n_rows))
             table = queries.rows(np.arange(where.start, where.stop))
             for m, K in self._cross_of(table, set(map(int, kernels))):
-                correction = None if self.is_whole else self.correction(m)
-                yield where, m, K if correction is None else correction.project(K)
+                yield where, m, K if self.is_whole else self._projected(m, K)
 
     def _cross_of(self, table: Table, kernels: set[int]) -> Iterator[tuple[int, Array]]:
         """Values of a few queries, some of which lack a view, before they are projected as training matrices were."""

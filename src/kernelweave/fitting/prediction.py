@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Generic
 
 import numpy as np
@@ -24,8 +24,6 @@ Rows = NDArray[np.intp]
 #: Layers above the sum of kernels, one entry for every output; empty if there are none.
 UpperLayers = Sequence[TrainedLayers | None]
 
-#: The place of a solution that is alone.
-ONLY = np.zeros(1, dtype=np.intp)
 #: Numbers of features of new rows that are computed at a time.
 FEATURES = 2**23
 
@@ -71,18 +69,19 @@ class Expansions:
     layers: Sequence[UpperLayers] = ()
     features: FeatureForm | None = None
 
-    def users(self, m: int) -> Rows:
-        """Solutions that kernel m has a part in."""
-        return np.flatnonzero(self.weights[:, :, m].any(axis=1)) if len(self.weights) > 1 else ONLY
+    @cached_property
+    def users(self) -> NDArray[np.bool_]:
+        """Which kernels have a part in which solutions, (n_kernels, n_solutions)."""
+        return np.asarray(self.weights.any(axis=1)).T
 
     @property
     def active(self) -> Rows:
         """Kernels that have a part in one."""
-        return np.flatnonzero(self.weights.any(axis=(0, 1)))
+        return np.flatnonzero(self.users.any(axis=1))
 
     def coefs_of(self, m: int) -> Array:
         """Coefficients of kernel m, (n_samples, n_used * n_outputs), times its weights."""
-        used = self.users(m)
+        used = np.flatnonzero(self.users[m])
         scaled = self.coefficients[used] * self.weights[used, None, :, m]
         return scaled.transpose(1, 0, 2).reshape(scaled.shape[1], scaled.shape[0] * scaled.shape[2])
 
@@ -109,19 +108,20 @@ class Products(Generic[Q]):
         self._levels: dict[int, Array] = {}
 
     @cached_property
-    def _through_features(self) -> dict[int, tuple[Array, Array | None]]:
-        """Coefficients of the features of kernels that have few, and means."""
-        found = {}
+    def _through_features(self) -> tuple[dict[int, tuple[Array, Array | None]], int]:
+        """Coefficients of the features of kernels that have few, and means; and rows to compute at a time."""
+        found, widest = {}, 1
         for m in map(int, self.kernels):
             training = self.source.training_features(m)
             if training is not None:
                 found[m] = self.fitted.through_features(m, training, self.coefs(m))
-        return found
+                widest = max(widest, len(found[m][0]))
+        return found, max(1, FEATURES // widest)
 
     @cached_property
     def _compared(self) -> RawProducts[Q]:
         """Products of the other kernels."""
-        others = [m for m in map(int, self.kernels) if m not in self._through_features]
+        others = [m for m in map(int, self.kernels) if m not in self._through_features[0]]
         return self.source.products(np.array(others, dtype=np.intp), self._raw)
 
     def _raw(self, m: int) -> Array:
@@ -131,9 +131,8 @@ class Products(Generic[Q]):
     def of(self, queries: Q) -> Iterator[tuple[slice, int, Array]]:
         """Yield (some rows, m, product (rows, n_vectors)), in chunks."""
         cosine, whole = self.fitted.cosine_scale is not None, not self.source.lacks(queries)
-        if whole and self._through_features:
-            known = self._through_features
-            each = max(1, FEATURES // max(1, *(len(coef) for coef, _ in known.values())))
+        known, each = self._through_features if whole else ({}, 0)
+        if known:
             for where, m, phi in self.source.features(queries, np.array(list(known)), each):
                 coef, mean = known[m]
                 phi = unit_rows(phi) if cosine else phi
@@ -170,14 +169,9 @@ class NewRows(Generic[Q]):
     queries: Q
     fitted: FittedNormalizer
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return self.source.query_length(self.queries)
-
     def decisions(self, found: Expansions, products: Products[Q] | None = None) -> Array:
         """Decision values of several solutions, shape (n_solutions, n_rows, n_outputs); `products` if known."""
-        source, n_rows = self.source, self.n_rows
+        source, n_rows = self.source, self.source.query_length(self.queries)
         out = np.repeat(found.intercepts[:, None], n_rows, axis=1)
         with blas_threads_for(min(n_rows, source.n_samples)):
             if any(found.layers) and (found.features is None or source.lacks(self.queries)):
@@ -221,7 +215,7 @@ class NewRows(Generic[Q]):
             return
         products = products or Products(self.source, self.fitted, found.active, found.coefs_of)
         for where, m, flat in products.of(self.queries):
-            used = found.users(m)
+            used = np.flatnonzero(found.users[m])
             yield where, m, used, flat.reshape(len(flat), len(used), -1).transpose(1, 0, 2)
 
     def features(self, form: FeatureForm) -> Iterator[tuple[slice, Array]]:
@@ -263,13 +257,13 @@ class NewRows(Generic[Q]):
             return
         outputs = self.outputs(first)
         step = max(1, FEATURES // self.source.n_samples)
-        for part in range(0, max(self.n_rows, 1), step):
-            where = slice(part, min(part + step, self.n_rows))
+        for part in range(0, max(len(outputs), 1), step):
+            where = slice(part, min(part + step, len(outputs)))
             yield where, *first.inner(outputs[where])
 
     def outputs(self, first: FirstLayer) -> Array:
         """Outputs of the first layer, (n_rows, n_kernels)."""
-        out = np.zeros((self.n_rows, self.source.n_kernels))
+        out = np.zeros((self.source.query_length(self.queries), self.source.n_kernels))
         used = np.flatnonzero(first.coef.any(axis=0))
         products = Products(self.source, self.fitted, used, lambda m: first.coef[:, m : m + 1])
         for where, m, product in products.of(self.queries):
@@ -286,7 +280,8 @@ class NewRows(Generic[Q]):
         """
         n_samples, active = self.source.n_samples, np.flatnonzero(weights)
         if not len(active):
-            yield slice(0, self.n_rows), np.zeros((self.n_rows, n_samples)), np.zeros(self.n_rows)
+            n_rows = self.source.query_length(self.queries)
+            yield slice(0, n_rows), np.zeros((n_rows, n_samples)), np.zeros(n_rows)
             return
         raw = {int(m): self.source.query_diagonal(self.queries, int(m)) for m in active}
         current: tuple[slice, Array, Array] | None = None
@@ -296,14 +291,11 @@ class NewRows(Generic[Q]):
                     yield current
                 rows = where.stop - where.start
                 current = where, np.zeros((rows, n_samples)), np.zeros(rows)
-            current[1][...] += weights[m] * self._normalized(where, m, K)
-            current[2][...] += weights[m] * self.fitted.cross_diagonal(m, K, raw[m][where])
+            own = raw[m][where]
+            current[1][...] += weights[m] * self.fitted.cross(m, K, partial(np.asarray, own))
+            current[2][...] += weights[m] * self.fitted.cross_diagonal(m, K, own)
         if current is not None:
             yield current
-
-    def _normalized(self, where: slice, m: int, K: Array) -> Array:
-        """A chunk of a cross-Gram after cosine normalisation and centring."""
-        return self.fitted.cross(m, K, lambda: self.source.query_diagonal(self.queries, m)[where])
 
 
 @dataclass(frozen=True, eq=False)
@@ -321,11 +313,13 @@ class KnownRows(NewRows[Q]):
             return
         needed = np.array([m for m in map(int, found.active) if m not in self.kept], dtype=np.intp)
         if len(needed):
-            own = {int(m): np.empty((self.n_rows, self.source.n_samples)) for m in needed}
+            n_rows = self.source.query_length(self.queries)
+            found_now = {int(m): np.empty((n_rows, self.source.n_samples)) for m in needed}
+            raw = {m: self.source.query_diagonal(self.queries, m) for m in found_now}
             for where, m, K in self.source.cross(self.queries, needed):
-                own[m][where] = self._normalized(where, m, K)
-            self.kept.update(own)
+                found_now[m][where] = self.fitted.cross(m, K, partial(np.asarray, raw[m][where]))
+            self.kept.update(found_now)
         for m in map(int, found.active):
-            used = found.users(m)
+            used = np.flatnonzero(found.users[m])
             flat = self.kept[m] @ found.coefs_of(m)
-            yield slice(0, self.n_rows), m, used, flat.reshape(len(flat), len(used), -1).transpose(1, 0, 2)
+            yield slice(0, len(flat)), m, used, flat.reshape(len(flat), len(used), -1).transpose(1, 0, 2)

@@ -150,7 +150,7 @@ def _of_features(model: Model, source: TableSource) -> FeatureForm:
             blocks.append(np.zeros((0, model.n_outputs)))
             means.append(np.zeros(0))
             continue
-        phi = source.kernels[m].features(source.table)
+        phi = source.kernels[m]._features(source.table)
         assert phi is not None  # by `needs_rows`
         if fitted.cosine_scale is not None:
             phi = unit_rows(phi)

@@ -268,7 +268,8 @@ class TableSource(Source[Table]):
         if imputer is not None and fillers is None:
             fillers = fit_fillers(imputer, table, sample_weight)
         self.imputer, self.fillers = imputer, fillers
-        table = self.filled(table)
+        if fillers is not None:
+            table = fill(fillers, table)
         if standardize and statistics is None:
             statistics = column_statistics(table, sample_weight)
         self.statistics = statistics
@@ -304,8 +305,8 @@ class TableSource(Source[Table]):
 
     def accepted(self, queries: Table) -> Table:
         """New rows, unchanged; raises for missing cells without a treatment."""
-        if (counts := count_missing(queries)) and not self.takes_missing:
-            refuse_missing(counts, queries.n_rows)
+        if queries.missing().any() and not self.takes_missing:
+            refuse_missing(count_missing(queries), queries.n_rows)
         return queries
 
     def filled(self, table: Table) -> Table:
@@ -314,7 +315,8 @@ class TableSource(Source[Table]):
 
     def encode(self, table: Table) -> Table:
         """Impute missing cells and standardise with this source's statistics."""
-        table = self.filled(table)
+        if self.fillers is not None:
+            table = fill(self.fillers, table)
         return table if self.statistics is None else table.scaled(*self.statistics)
 
     def _options(self) -> dict[str, Any]:
@@ -374,7 +376,7 @@ class TableSource(Source[Table]):
         return diagonal
 
     def training_features(self, m: int) -> Values | None:
-        training = self.kernels[m].features(self.table)
+        training = self.kernels[m]._features(self.table)
         # products with sparse features cost less than kernel values, for any number of columns
         if training is None:
             return None
@@ -401,7 +403,7 @@ class TableSource(Source[Table]):
         for m, kernel in enumerate(self.kernels):
             key = self._single[m][0] if m in self._single else m
             if key not in known:
-                phi = kernel.features(first)
+                phi = kernel._features(first)
                 known[key] = None if phi is None else int(phi.shape[1])
             found.append(known[key])
         return found
@@ -422,7 +424,7 @@ class TableSource(Source[Table]):
                 some, alike[base] = alike[base][:TOGETHER], alike[base][TOGETHER:]
                 X = self.table.dense_columns(np.array([self._single[k][1] for k in some], dtype=np.intp))
                 # one under the other: a feature map looks at rows one by one
-                phi = base.features(Table(np.ascontiguousarray(X.T).reshape(-1, 1)))
+                phi = base._features(Table(np.ascontiguousarray(X.T).reshape(-1, 1)))
                 blocks: Any = [None] * len(some)
                 if phi is not None:
                     blocks = np.asarray(phi).reshape(len(some), len(X), -1).transpose(0, 2, 1)
@@ -430,7 +432,7 @@ class TableSource(Source[Table]):
             if m in ready:
                 yield m, ready.pop(m)
             else:
-                phi = self.kernels[m].features(self.table)
+                phi = self.kernels[m]._features(self.table)
                 yield m, None if phi is None else phi.T
 
     # ---- training ---------------------------------------------------------------------------------
@@ -601,8 +603,11 @@ class TableSource(Source[Table]):
 
     def corrections(self) -> dict[str, Correction]:
         """The corrections by kernel."""
-        found = {self.names[m]: self.correction(m) for m in range(self.n_kernels)}
-        return {name: one for name, one in found.items() if one is not None}
+        found = {}
+        for m, name in enumerate(self.names):
+            if (one := self.correction(m)) is not None:
+                found[name] = one
+        return found
 
     def _projected(self, m: int, K: Array) -> Array:
         correction = self.correction(m)
@@ -627,7 +632,7 @@ class TableSource(Source[Table]):
         groups: dict[Any, list[int]] = {}
         for m in kernels:
             groups.setdefault(self._statistic_key(int(m)), []).append(int(m))
-        return [np.array(members) for members in groups.values()]
+        return list(map(np.array, groups.values()))
 
     def _statistic_key(self, m: int) -> Any:
         base = self.kernels[m].base
@@ -638,7 +643,8 @@ class TableSource(Source[Table]):
 
     def _statistic(self, m: int, table: Table) -> Array:
         """The prepared columns of kernel m, categorical ones as indicators."""
-        return apply_steps(self.kernels[m].base.preparation, table.select(self.kernels[m].columns)).take()
+        kernel = self.kernels[m]
+        return apply_steps(kernel.base.preparation, table.select(kernel.columns)).take()
 
     def _fill(self, group: Rows, packed: Array) -> None:
         """Fill packed triangles of kernels that share a statistic, computing it once, a few rows at a time."""
@@ -711,7 +717,7 @@ class TableSource(Source[Table]):
             where = slice(start, min(start + n_rows, table.n_rows))
             part = table if n_rows >= table.n_rows else table.rows(where)
             for m in map(int, kernels):
-                phi = self.kernels[m].features(part)
+                phi = self.kernels[m]._features(part)
                 assert phi is not None  # as when it was fitted
                 yield where, m, phi
 
@@ -729,7 +735,7 @@ class TableSource(Source[Table]):
         groups = [_Compared(self, group) for group in self._groups(kernels)]
         for where, part in self._chunks(queries, any(group.statistic is None for group in groups)):
             for group in groups:
-                for m, K in group.values(part):
+                for m, K in group.values(part, {}):
                     yield where, m, self._projected(m, K)
 
     def products(self, kernels: Rows, coefs: Callable[[int], Array]) -> Products[Table]:
@@ -737,11 +743,10 @@ class TableSource(Source[Table]):
         if not len(kernels) or len(kernels) * coefs(int(kernels[0])).nbytes > CHUNK_BYTES:
             return super().products(kernels, coefs)
 
-        def corrected(m: int) -> Array:
-            correction, own = self.correction(m), coefs(m)
-            return own if correction is None else correction.project(own.T).T
-
-        groups = [_Compared(self, group, corrected) for group in self._groups(kernels)]
+        groups = [
+            _Compared(self, group, lambda m: self._projected(m, coefs(m).T).T)
+            for group in self._groups(kernels)
+        ]
         called = any(group.statistic is None for group in groups)
 
         def of(queries: Table) -> Iterator[tuple[slice, int, Array]]:
@@ -779,9 +784,10 @@ class _Compared:
         if self.statistic is not None:
             B = source._statistic(self.group[0], self.table)
             self.others, self.key = Others.of(self.statistic, B), source._statistic_key(self.group[0])[1:]
+            self.columns = source.kernels[self.group[0]].columns
             self.squares = sq_norms(B)[None, :] if self.needs_norms else None
 
-    def values(self, part: Table, prepared: dict[Any, Array] | None = None) -> Iterator[tuple[int, Array]]:
+    def values(self, part: Table, prepared: dict[Any, Array]) -> Iterator[tuple[int, Array]]:
         """Yield (m, values of some encoded queries with the training rows)."""
         if self.statistic is None:
             for m in self.group:
@@ -804,10 +810,9 @@ class _Compared:
             core.decay_product(S, gamma, C, out, threads_for(min(S.shape)))
             yield m, out
 
-    def _rows(self, part: Table, prepared: dict[Any, Array] | None) -> Array:
+    def _rows(self, part: Table, prepared: dict[Any, Array]) -> Array:
         """Queries as the statistic takes them, which may be known of another one."""
-        if prepared is None:
-            return self.source._statistic(self.group[0], part)
         if self.key not in prepared:
-            prepared[self.key] = self.source._statistic(self.group[0], part)
+            preparation, _ = self.key
+            prepared[self.key] = apply_steps(preparation, part.select(self.columns)).take()
         return prepared[self.key]

@@ -364,13 +364,13 @@ def path_task(
     paths: list[Path] = []
     content, groups = (task.content, task.groups) if learner.validates else (None, None)
     for k, problem in enumerate(problems):
-        reached = min((len(path) for path in paths), default=len(alphas))
+        reached = min(map(len, paths), default=len(alphas))
 
         def tell(index: int, result: Solution, k: int = k, reached: int = reached) -> bool:
             # after a stop there are no callbacks while the other problems are solved as far
-            return bool(report(PathStep.of(label, k, len(problems), learner, result))) and reached == len(
-                alphas
-            )
+            step = PathStep.of(label, k, len(problems), learner, result)
+            # a single step is no path to draw, but text
+            return bool(report(str(step) if steps else step)) and reached == len(alphas)
 
         own = replace(
             problem,

@@ -64,7 +64,7 @@ class Rows:
         Frames of views are joined as in `fit`, and targets, arguments and groups have the order of the joined rows.
         """
         missing_views = getattr(estimator, "missing_views", "error")
-        y, groups = in_order(X, y, missing_views), in_order(X, groups, missing_views, "groups")
+        y, groups = in_order(X, {"y": y, "groups": groups}, missing_views).values()
         targets: Any = y if hasattr(y, "iloc") and np.ndim(y) == 2 else np.asarray(y)
         if isinstance(targets, np.ndarray) and targets.dtype.kind == "f" and not np.isfinite(targets).all():
             raise InputError("`y` must be finite, got NaN or infinity. Leave these rows out.")
@@ -84,8 +84,8 @@ class Rows:
             ) from None
         if found != n:
             raise InputError(f"`X` and `y` must have as many rows, got {found} and {n}.")
-        params = {name: in_order(X, one, missing_views, name) for name, one in (params or {}).items()}
-        given = {name: np.asarray(one) for name, one in params.items() if one is not None}
+        ordered = in_order(X, params or {}, missing_views)
+        given = {name: np.asarray(one) for name, one in ordered.items() if one is not None}
         return cls(rows, targets, given, None if groups is None else np.asarray(groups))
 
     def __len__(self) -> int:

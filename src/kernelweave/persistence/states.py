@@ -21,7 +21,7 @@ from kernelweave._extensions import load_extensions
 from kernelweave._sparse import is_sparse
 from kernelweave.banks import DefaultViews
 from kernelweave.estimators import BaseMKL
-from kernelweave.estimators.estimator import attributes_of, keep_model
+from kernelweave.estimators.estimator import attributes_of
 from kernelweave.estimators.selecting import SelectViews
 from kernelweave.fitting.calibration import Calibration
 from kernelweave.fitting.model import LinearForm, Model
@@ -412,7 +412,7 @@ def _estimator(
         raise ValueError("it does not say how many columns it has")
     check_model(model)
     check_functions(model, probes)
-    keep_model(estimator, model)
+    vars(estimator).update(attributes_of(model))
     return estimator
 
 

@@ -42,14 +42,15 @@ class Column:
     @property
     def holds_objects(self) -> bool:
         """Whether all cells are missing or neither text nor numbers, and the column was not declared otherwise."""
-        return self.values.dtype.kind == "O" and not self.declared and _are_all(_is_thing, self.values)
+        return self._holds(_is_thing)
 
     @property
     def holds_text(self) -> bool:
         """Whether all cells are text or missing, and the column was not declared to be one of categories."""
-        if self.values.dtype.kind != "O" or self.declared:
-            return False
-        return _are_all(lambda value: isinstance(value, str | bytes), self.values)
+        return self._holds(lambda value: isinstance(value, str | bytes))
+
+    def _holds(self, kind: Callable[[object], bool]) -> bool:
+        return self.values.dtype.kind == "O" and not self.declared and _are_all(kind, self.values)
 
     def cells(self) -> Cells:
         """Its texts, the empty one where it is missing, or its other objects as they are."""
@@ -145,13 +146,9 @@ class GivenTable:
     """A table as it is given: names of columns if they have any, and a matrix of numbers, or column by column."""
 
     names: list[str] | None
+    n_columns: int
     values: Values | None = None
     by_column: Sequence[Column] = ()
-
-    @property
-    def n_columns(self) -> int:
-        """Number of columns."""
-        return len(self.by_column) if self.values is None else self.values.shape[1]
 
     @property
     def columns(self) -> Sequence[Column]:
@@ -167,11 +164,11 @@ def read_table(X: TableLike, *, missing: bool) -> GivenTable:
     if isinstance(X, Table):
         raise InputError("A Table is encoded already. Pass the original array or data frame.")
     if is_sparse(X):
-        return GivenTable(None, as_csr(X, missing=missing))
+        return GivenTable(None, X.shape[-1], as_csr(X, missing=missing))
     if (array := plain_array(X)) is not None:
-        return GivenTable(None, array.astype(np.float64))
+        return GivenTable(None, array.shape[1], array.astype(np.float64))
     if (frame := plain_frame(X, missing=missing)) is not None:
-        return GivenTable(*frame)
+        return GivenTable(frame[0], len(frame[0]), frame[1])
     if hasattr(X, "collect") and hasattr(type(X), "columns"):  # on the type: polars warns when asked
         raise InputError("Lazy frames cannot be used directly. Call .collect() first.")
     names, columns = _read_frame(X) if is_frame(X) else (None, _read_array(X))
@@ -183,7 +180,7 @@ def read_table(X: TableLike, *, missing: bool) -> GivenTable:
                 "least one."
             )
     check_missing([column.values for column in columns], names, allowed=missing)
-    return GivenTable(names, by_column=columns)
+    return GivenTable(names, len(columns), by_column=columns)
 
 
 def plain_array(X: object) -> NDArray[np.generic] | None:

@@ -146,19 +146,20 @@ class TableEncoder:
             self.categories_[j] = []
         return table.declared(self.texts_)
 
-    def group(self, table: Table, levels: Levels) -> Table:
+    def group(self, table: Table, levels: Mapping[str, Levels]) -> Table:
         """Leave out identifiers, from now on and in the table of `fit_transform`.
 
         Parameters
         ----------
         table : Table
             What `fit_transform` returned.
-        levels : Levels
-            Which columns are identifiers, among others.
+        levels : dict of str to Levels
+            Of the only view, which columns are identifiers, among others.
         """
-        if not levels.identifiers:
+        [own] = levels.values()
+        if not own.identifiers:
             return table
-        self.left_out_ = tuple(sorted(levels.identifiers))
+        self.left_out_ = tuple(sorted(own.identifiers))
         values, counts = table.values.copy(), list(table.levels)
         for j in self.left_out_:
             values[:, j], counts[j], self.categories_[j] = 0.0, TEXT, []
@@ -204,12 +205,16 @@ class TableEncoder:
         """
         if not hasattr(self, "categories_"):
             raise InputError("This TableEncoder has not been fitted. Call fit first.")
-        return self._table(read_table(X, missing=self.missing))
+        given = read_table(X, missing=self.missing)
+        same = given.names == self.names_ and given.n_columns == self.n_columns_
+        return self._table(given, None if same else self._order(given))
 
-    def _table(self, given: GivenTable) -> Table:
-        order = self._order(given)
-        if given.values is not None and not self._is_mixed:
-            return self._of_numbers(given.values if order is None else np.take(given.values, order, axis=1))
+    def _table(self, given: GivenTable, order: list[int] | None = None) -> Table:
+        levels = self._levels()
+        if given.values is not None and levels is None:
+            return self._of_numbers(
+                given.values if order is None else np.take(given.values, order, axis=1), None
+            )
         columns = given.columns if order is None else [given.columns[j] for j in order]
         values, forms = np.empty((len(columns[0].values), self.n_columns_)), self._forms()
         kept: list[Cells | None] = [None] * self.n_columns_
@@ -233,26 +238,28 @@ class TableEncoder:
             else:
                 values[:, j] = column.floats(column_name(j, self.names_))
         check_missing(values.T, self.names_, allowed=self.missing)
-        return self._of_numbers(values, kept)
+        return self._of_numbers(values, levels, kept)
 
-    def _of_numbers(self, values: Values, cells: Sequence[Cells | None] = ()) -> Table:
+    def _of_numbers(
+        self, values: Values, levels: tuple[int, ...] | None, cells: Sequence[Cells | None] = ()
+    ) -> Table:
         names = None if self.names_ is None else tuple(self.names_)
         if self.sparse_:
             rows = values if is_sparse(values) else as_csr(values, missing=True)
             return SparseTable.of_checked(rows, names)
-        levels = forms = None
-        if self._is_mixed:
-            forms, dated = self._forms(), {form.place for form in self.dates_}
-            levels = tuple(
-                TEXT if j in self.texts_ or j in self.left_out_ else DATE if j in dated else len(c)
-                for j, c in enumerate(self.categories_)
-            )
-        return Table.of_checked(to_dense(values), names, levels, cells, forms)
+        return Table.of_checked(
+            to_dense(values), names, levels, cells, None if levels is None else self._forms()
+        )
 
-    @property
-    def _is_mixed(self) -> bool:
-        """Whether some columns are no numbers."""
-        return bool(self.texts_ or self.dates_ or self.left_out_) or any(self.categories_)
+    def _levels(self) -> tuple[int, ...] | None:
+        """The number of categories of each column, or its kind; None where all are numbers."""
+        if not (self.texts_ or self.dates_ or self.left_out_ or any(self.categories_)):
+            return None
+        dated = {form.place for form in self.dates_}
+        return tuple(
+            TEXT if j in self.texts_ or j in self.left_out_ else DATE if j in dated else len(c)
+            for j, c in enumerate(self.categories_)
+        )
 
     def empty(self, n_rows: int) -> Table:
         """A table of rows in which every cell is missing.
@@ -267,9 +274,9 @@ class TableEncoder:
 
             # one cell marks them all
             first = (np.full(n_rows, np.nan), (np.arange(n_rows), np.zeros(n_rows, dtype=np.intp)))
-            return self._of_numbers(sparse.csr_array(first, shape=(n_rows, self.n_columns_)))
+            return self._of_numbers(sparse.csr_array(first, shape=(n_rows, self.n_columns_)), None)
         kept = [Cells([""] * n_rows) if j in self.texts_ else None for j in range(self.n_columns_)]
-        return self._of_numbers(np.full((n_rows, self.n_columns_), np.nan), kept)
+        return self._of_numbers(np.full((n_rows, self.n_columns_), np.nan), self._levels(), kept)
 
     def _order(self, given: GivenTable) -> list[int] | None:
         """Positions of the columns of `fit`, None for all in their order; raises for missing and for new columns."""
@@ -280,8 +287,6 @@ class TableEncoder:
                     f"X has {given.n_columns} features, but {self.owner} is expecting {self.n_columns_} features as "
                     "input. Pass the columns used in fit."
                 )
-            return None
-        if names == fitted:
             return None
         unseen, missing = sorted(set(names) - set(fitted)), sorted(set(fitted) - set(names))
         message = "The feature names should match those that were passed during fit.\n"
@@ -485,10 +490,7 @@ class ViewsEncoder:
         texts : collection of int
             Positions in the common numbering of columns that are no categories: only kernels that read cells see them.
         """
-        for view, encoder in self.encoders_.items():
-            if isinstance(encoder, TableEncoder):
-                encoder.declare(table.blocks[view], table.own(view, texts))
-        return table.declared(texts)
+        return self._each(table, lambda view, encoder, block: encoder.declare(block, table.own(view, texts)))
 
     def group(self, table: BlockTable, levels: Mapping[str, Levels]) -> BlockTable:
         """Leave out identifiers, from now on and in the table of `fit_transform`.
@@ -500,11 +502,15 @@ class ViewsEncoder:
         levels : dict of str to Levels
             For some views, which of their columns are identifiers, among others.
         """
+        return self._each(table, lambda view, encoder, block: encoder.group(block, {view: levels[view]}))
+
+    def _each(self, table: Table, change: Callable[[str, TableEncoder, Table], Table]) -> BlockTable:
+        """Views with columns changed by their encoders."""
+        assert isinstance(table, BlockTable)
         found = dict(table.blocks)
-        for view, own in levels.items():
-            encoder = self.encoders_[view]
+        for view, encoder in self.encoders_.items():
             if isinstance(encoder, TableEncoder):
-                found[view] = encoder.group(found[view], own)
+                found[view] = change(view, encoder, found[view])
         return BlockTable(found)
 
     def date(
@@ -521,12 +527,7 @@ class ViewsEncoder:
         sample_weight : array of shape (len(rows),), or None
             Their weights; None for equal ones.
         """
-        assert isinstance(table, BlockTable)
-        found = dict(table.blocks)
-        for view, encoder in self.encoders_.items():
-            if isinstance(encoder, TableEncoder):
-                found[view] = encoder.date(found[view], rows, sample_weight)
-        return BlockTable(found)
+        return self._each(table, lambda _, encoder, block: encoder.date(block, rows, sample_weight))
 
     def transform(self, X: Features) -> BlockTable:
         """Return `X` as a table with the views and columns of `fit`, whatever their order.

@@ -129,7 +129,8 @@ def known_kernels(bank: Any, X: DataFrame, task: str) -> list[Kernel]:
     from kernelweave.estimators.missing import looked_at
     from kernelweave.estimators.view_kernels import kernels_of_views, places_of
 
-    table = looked_at(as_table(X, missing=True))
+    table = as_table(X, missing=True)
+    table = looked_at(table) if table.missing().any() else table
     table = table.declared(long_texts(table, None))
     if isinstance(bank, dict):
         return kernels_of_views(bank, places_of(table, None) or {})
