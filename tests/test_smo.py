@@ -4,6 +4,7 @@ Modules: `_loops/smo`, `machines/smo`, `machines/box`, `machines/polish`.
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from kernelweave import _loops
 from kernelweave._allowance import allowed
 from kernelweave._checks import NotPSDError
 from kernelweave._loops import numpy_core
-from kernelweave.machines.box import UNBOUNDED, BoxProblem, derivatives, project, rescale
+from kernelweave.machines import polish as newton
+from kernelweave.machines.box import UNBOUNDED, BoxProblem, derivatives, kernel_product, project, resolution
 from kernelweave.machines.polish import polish
 from kernelweave.machines.rounding import LONG_EPS
 from kernelweave.machines.smo import PATIENCE, _Run
@@ -204,6 +206,30 @@ def test_newton_ends_at_the_solution_to_rounding(kind, rng):
     assert problem.infeasibility(found.b) <= 1e-12
 
 
+@pytest.mark.skipif(not _loops.HAS_EXTENSION, reason="needs the compiled core")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rank", [3, 120])
+def test_compiled_systems_are_those_of_LAPACK(kind, rank, rng, monkeypatch):
+    problem, start = make_box(kind, 120, rng)
+    Z = rng.normal(size=(120, rank))
+    problem = replace(problem, K=Z @ Z.T, ridge=problem.ridge + 0.5 * (kind == "weighted"))
+    for eps, work in ((1e-1, 1e9), (1e-3, 1e9), (1e-3, 2e4), (1e-3, 10.0)):
+        at = run(_loops.core, problem, start, eps)[:2]
+        found = polish(problem, *at, work)
+        with monkeypatch.context() as patch:
+            patch.setattr(newton, "HAS_EXTENSION", False)
+            wanted = polish(problem, *at, work)
+        assert (found.systems, found.solved) == (wanted.systems, wanted.solved)
+        np.testing.assert_allclose(problem.K @ found.b, problem.K @ wanted.b, atol=1e-7)
+        # too many rows are left to LAPACK
+        most = work / newton.SYSTEM_COST
+        few = _loops.core.box_newton(
+            *problem.box, problem.K, problem.total, *map(np.copy, at), most, most, 20, 1
+        )
+        assert few[0] == 0
+        assert few[2] == (wanted.systems > 0)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("steps", [3, 40])
 def test_newton_from_afar_is_feasible_and_never_worse(kind, steps, rng):
@@ -264,10 +290,35 @@ def test_any_start_becomes_feasible(kind, rng):
     np.testing.assert_allclose(project(problem, feasible), feasible, rtol=1e-13)
 
 
-def test_the_best_multiple_is_taken(rng):
+def look(core, problem, b, multiply):
+    """Coefficients, product, errors, gradient and resolution."""
+    b, (product, error, g) = b.copy(), np.full((3, len(b)), np.nan)
+    found = core.box_look(*problem.box, problem.K, problem.entry_error, multiply, b, product, error, g)
+    return b, product, error, g, found
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_look_snaps_and_computes_anew(core, kind, rng):
+    problem = replace(make_box(kind, 40, rng, C=2.0)[0], entry_error=3e-15)
+    wanted = project(problem, -problem.linear * rng.choice([0.0, 1.0, 9.0], size=40))
+    wanted = np.clip(wanted, problem.lower, problem.upper)
+    bound = (wanted == problem.lower) | (wanted == problem.upper)
+    near = np.where(bound, wanted * (1.0 + 1e-15) - 1e-16 * wanted.max() * (wanted == 0.0), wanted)
+    b, product, error, g, found = look(core, problem, near, False)
+    np.testing.assert_array_equal(b, wanted)
+    own, within = kernel_product(problem.K, wanted, problem.entry_error)
+    np.testing.assert_allclose(product, own, atol=1e-13)
+    np.testing.assert_allclose(error, within, rtol=1e-12)
+    np.testing.assert_allclose(g, problem.gradient(wanted), atol=1e-12)
+    assert found == pytest.approx(resolution(problem, wanted), rel=1e-12)
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_the_best_multiple_is_taken(core, rng):
     problem, _ = make_box("svc", 40, rng, C=100.0)
     start = project(problem, -1e-3 * problem.linear * rng.uniform(size=40))
-    b, g = rescale(problem, start, problem.gradient(start))
+    b, _, _, g, _ = look(core, problem, start, True)
     factor = b[np.argmax(np.abs(b))] / start[np.argmax(np.abs(b))]
     assert factor > 2
     np.testing.assert_allclose(g, problem.gradient(b), atol=1e-12)

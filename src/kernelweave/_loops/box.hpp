@@ -138,4 +138,56 @@ inline double rounding(const Machine& m, const double* b, const double* product,
     return (total[0] + total[1]) + (total[2] + total[3]) + EPS * (2.0 + std::sqrt(double(m.n))) * sums + share * away;
 }
 
+// Coefficients that differ from zero or a bound only by rounding are set to it.
+inline void snap(const Machine& m, double* b) {
+    double largest = 0.0;
+    for (size_t i = 0; i < m.n; ++i) largest = std::max(largest, std::abs(b[i]));
+    for (size_t i = 0; i < m.n; ++i) {
+        if (std::abs(b[i]) <= EPS * largest) b[i] = 0.0;
+        if (std::abs(b[i] - m.hi[i]) <= 16.0 * EPS * std::abs(m.hi[i])) b[i] = m.hi[i];
+        if (std::abs(b[i] - m.lo[i]) <= 16.0 * EPS * std::abs(m.lo[i])) b[i] = m.lo[i];
+    }
+}
+
+// The best multiple of coefficients that sum to zero; a solution for another C is often proportional to the solution.
+inline void multiply(const Machine& m, const double* K, double* b, double* product) {
+    std::fill(product, product + m.n, 0.0);
+    smo::add_rows(K, m.n, b, product);
+    double curvature = 0.0, slope = 0.0, most = UNBOUNDED;
+    for (size_t i = 0; i < m.n; ++i) {
+        if (b[i] == 0.0) continue;
+        curvature += b[i] * (product[i] + m.ridge[i] * b[i]);
+        slope += m.linear[i] * b[i] + m.kink * std::abs(b[i]);
+        const double end = b[i] > 0.0 ? m.hi[i] : m.lo[i];
+        // without a bound the ratio may overflow
+        if (std::abs(end) < UNBOUNDED) most = std::min(most, end / b[i]);
+    }
+    if (curvature <= 0.0 || slope >= 0.0) return;
+    const double factor = std::min(-slope / curvature, most);
+    for (size_t i = 0; i < m.n; ++i) b[i] = std::min(std::max(factor * b[i], m.lo[i]), m.hi[i]);
+}
+
+// Snapped coefficients, their product with K and a bound of its rounding errors, those of the entries of K as a share of
+// sqrt(K_ii K_jj), and the gradient; returns the rounding error of a derivative.
+inline double look(const Machine& m, const double* K, double entry_error, double* b, double* product, double* error,
+                   double* g) {
+    snap(m, b);
+    std::fill(product, product + m.n, 0.0);
+    smo::add_rows(K, m.n, b, product);
+    double used = 0.0, size = 0.0, form = 0.0, largest = 0.0, linear = 0.0;
+    for (size_t i = 0; i < m.n; ++i) {
+        const double diagonal = K[i * m.n + i];
+        used += b[i] != 0.0;
+        size += std::abs(b[i]);
+        error[i] = std::sqrt(std::max(diagonal, 0.0));
+        form += error[i] * std::abs(b[i]);
+        largest = std::max(largest, std::abs(diagonal + m.ridge[i]));
+        linear = std::max(linear, std::abs(m.linear[i]));
+        g[i] = m.linear[i] + m.ridge[i] * b[i] + product[i];
+    }
+    const double share = (EPS * (2.0 + std::sqrt(used)) + entry_error) * form;
+    for (size_t i = 0; i < m.n; ++i) error[i] *= share;
+    return 8.0 * EPS * (largest * size + linear);
+}
+
 }  // namespace box

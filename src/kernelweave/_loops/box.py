@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from kernelweave._loops.packed import add_rows
 from kernelweave._types import Array
 
 EPS = float(np.finfo(np.float64).eps)
@@ -114,3 +115,53 @@ def box_rounding(
     total = float(error @ (residual + 0.5 * np.abs(b)))
     total += EPS * (2.0 + math.sqrt(len(b))) * (sums + float(np.abs(b) @ np.abs(product)))
     return total + (abs(missing) / float(side.sum()) * float(side @ away) if side.any() else 0.0)
+
+
+def _snapped(lo: Array, hi: Array, b: Array) -> Array:
+    """Coefficients, with those set to zero or to a bound that differ from it only by rounding."""
+    b = np.where(np.abs(b) <= EPS * float(np.abs(b).max()), 0.0, b)
+    b = np.where(np.abs(b - hi) <= 16.0 * EPS * np.abs(hi), hi, b)
+    return np.where(np.abs(b - lo) <= 16.0 * EPS * np.abs(lo), lo, b)
+
+
+def _multiplied(linear: Array, ridge: Array, lo: Array, hi: Array, kink: float, K: Array, b: Array) -> Array:
+    """The best multiple of coefficients that sum to zero; a solution for another C is often proportional to it."""
+    curvature = float(b @ (b @ K + ridge * b))
+    slope = float(linear @ b) + kink * float(np.abs(b).sum())
+    if curvature <= 0.0 or slope >= 0.0:
+        return b
+    used = b != 0
+    with np.errstate(over="ignore"):
+        room = np.where(b > 0, hi, lo)[used] / b[used]
+    return np.clip(min(-slope / curvature, float(room.min())) * b, lo, hi)
+
+
+def box_look(
+    linear: Array,
+    ridge: Array,
+    lo: Array,
+    hi: Array,
+    kink: float,
+    K: Array,
+    entry_error: float,
+    multiply: bool,
+    b: Array,
+    product: Array,
+    error: Array,
+    g: Array,
+) -> float:
+    """Snapped coefficients, or their best multiple, their product with K and its errors, and the gradient.
+
+    Returns the rounding error of a derivative.
+    """
+    b[:] = _snapped(lo, hi, _multiplied(linear, ridge, lo, hi, kink, K, b) if multiply else b)
+    product[:] = 0.0
+    add_rows(K, b, product)
+    g[:] = linear + ridge * b + product
+    diagonal = np.diag(K)
+    # abs(K_ij) <= sqrt(K_ii K_jj), also for the terms of a sum of kernels; a product with abs(K) would be sharper
+    # only by a small factor
+    root = np.sqrt(np.maximum(diagonal, 0.0))
+    error[:] = root * (float(root @ np.abs(b)) * (EPS * (2.0 + math.sqrt(np.count_nonzero(b))) + entry_error))
+    largest, level = float(np.abs(diagonal + ridge).max()), float(np.abs(linear).max())
+    return 8.0 * EPS * (largest * float(np.abs(b).sum()) + level)

@@ -185,6 +185,7 @@ KW_CLONES void mirror_tiles(double* P, size_t n, size_t part) {
 #include "box.hpp"
 #include "layers.hpp"
 #include "stack.hpp"
+#include "active_set.hpp"
 #include "cholesky.hpp"
 #include "columns.hpp"
 #include "blocks.hpp"
@@ -735,6 +736,35 @@ double box_rounding(In1 linear, In1 ridge, In1 lo, In1 hi, double kink, In1 b, I
     return box::rounding(machine, b.data(), product.data(), t, error.data(), sums, fit_intercept);
 }
 
+// see box.hpp; b is snapped, or also multiplied, and product, error and g are results; returns the resolution
+double box_look(In1 linear, In1 ridge, In1 lo, In1 hi, double kink, In2 K, double entry_error, bool multiply, Out1 b,
+                Out1 product, Out1 error, Out1 g) {
+    const box::Machine machine = box_machine(linear, ridge, lo, hi, kink);
+    expect("K", K, {machine.n, machine.n});
+    expect("b", b, {machine.n});
+    expect("product", product, {machine.n});
+    expect("error", error, {machine.n});
+    expect("g", g, {machine.n});
+    nb::gil_scoped_release free;
+    if (multiply) box::multiply(machine, K.data(), b.data(), product.data());
+    return box::look(machine, K.data(), entry_error, b.data(), product.data(), error.data(), g.data());
+}
+
+// see active_set.hpp; b and g change; returns (systems, whether they ended at a solution, whether LAPACK is needed)
+nb::tuple box_newton(In1 linear, In1 ridge, In1 lo, In1 hi, double kink, In2 K, double total, Out1 b, Out1 g, double first,
+                     double all, int64_t most_systems, int64_t most) {
+    const box::Machine machine = box_machine(linear, ridge, lo, hi, kink);
+    expect("K", K, {machine.n, machine.n});
+    expect("b", b, {machine.n});
+    expect("g", g, {machine.n});
+    active::Report report;
+    {
+        nb::gil_scoped_release free;
+        report = active::solve(K.data(), machine, total, b.data(), g.data(), first, all, most_systems, size_t(most));
+    }
+    return nb::make_tuple(report.systems, report.solved, report.left);
+}
+
 // out (k,) = sum_ij H_ij K_m,ij of the packed kernels m in idx, from the upper triangle of the symmetric H
 void inner(In2 packed, Index idx, In2 H, Out1 out, int64_t threads) {
     const size_t n = H.shape(0), L = triangle(n), k = idx.shape(0);
@@ -1037,6 +1067,8 @@ NB_MODULE(_core, module) {
     module.def("box_values", &box_values);
     module.def("box_intercept", &box_intercept);
     module.def("box_rounding", &box_rounding);
+    module.def("box_look", &box_look);
+    module.def("box_newton", &box_newton);
     module.def("logistic_intercept", &logistic_intercept);
     module.def("logistic_expansion", &logistic_expansion);
     module.def("compensated_sum", &compensated_sum);

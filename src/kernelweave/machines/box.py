@@ -134,7 +134,7 @@ class BoxProblem:
         core.add_rows(self.K, b, g)
         return g
 
-    @property
+    @cached_property
     def box(self) -> Box:
         """All but the kernel, in numbers."""
         return self.linear, self.ridge, self.lower, self.upper, self.kink
@@ -150,11 +150,6 @@ class BoxProblem:
     def scaled(self, factor: float) -> Self:
         """The problem with C multiplied by a factor."""
         return replace(self, ridge=self.ridge / factor, lower=self.lower * factor, upper=self.upper * factor)
-
-    @cached_property
-    def sizes(self) -> tuple[float, float]:
-        """The largest entries of ``Q`` and of the linear term."""
-        return float(np.abs(self.K.diagonal() + self.ridge).max()), float(np.abs(self.linear).max())
 
     def infeasibility(self, b: Array) -> float:
         """Largest violation of a constraint."""
@@ -185,7 +180,10 @@ def derivatives(problem: BoxProblem, b: Array, g: Array) -> tuple[Array, Array]:
 
 def resolution(problem: BoxProblem, b: Array) -> float:
     """Rounding error of a derivative at b."""
-    largest, level = problem.sizes
+    largest, level = (
+        float(np.abs(problem.K.diagonal() + problem.ridge).max()),
+        float(np.abs(problem.linear).max()),
+    )
     return 8.0 * EPS * (largest * float(np.abs(b).sum()) + level)
 
 
@@ -203,28 +201,6 @@ def project(problem: BoxProblem, start: Array) -> Array | None:
         return b
     size = float(b.sum())
     return b * (problem.total / size) if size > 0 else None
-
-
-def snap(problem: BoxProblem, b: Array) -> Array:
-    """Coefficients, with those set to zero or to a bound that differ from it only by rounding."""
-    b = np.where(np.abs(b) <= EPS * float(np.abs(b).max()), 0.0, b)
-    b = np.where(np.abs(b - problem.upper) <= 16.0 * EPS * np.abs(problem.upper), problem.upper, b)
-    return np.where(np.abs(b - problem.lower) <= 16.0 * EPS * np.abs(problem.lower), problem.lower, b)
-
-
-def rescale(problem: BoxProblem, b: Array, g: Array) -> tuple[Array, Array]:
-    """The best point on the ray through b; a solution for another C is often proportional to the solution."""
-    product = g - problem.linear
-    curvature = float(b @ product)
-    slope = float(problem.linear @ b) + problem.kink * float(np.abs(b).sum())
-    if problem.total != 0.0 or curvature <= 0.0 or slope >= 0.0:
-        return b, g
-    used = b != 0
-    with np.errstate(over="ignore"):
-        room = np.where(b > 0, problem.upper, problem.lower)[used] / b[used]
-    factor = min(-slope / curvature, float(room.min()))
-    b = np.minimum(np.maximum(factor * b, problem.lower), problem.upper)
-    return snap(problem, b), problem.linear + factor * product
 
 
 def as_kernel(K: ArrayLike, on_indefinite: str, *, check: bool = True) -> Array:

@@ -25,7 +25,7 @@ from scipy.linalg import lapack
 
 from kernelweave._allowance import spend, used_up
 from kernelweave._checks import NotPSDError
-from kernelweave._loops import core
+from kernelweave._loops import HAS_EXTENSION, core
 from kernelweave._threads import blas_threads_for
 from kernelweave._types import Array
 from kernelweave.machines.box import INDEFINITE, BoxProblem, derivatives, resolution
@@ -39,8 +39,8 @@ MOST_SYSTEMS = 20
 SYSTEM_COST = 1.0 / 40.0
 #: Largest cost of a run, as a multiple of the cost of the preceding SMO steps.
 SHARE = 2.0
-#: Largest number of free coefficients for a dense factor, whose memory is its square.
-MOST_FREE = 6000
+#: Largest number of free coefficients for a dense factor, whose memory is its square, and for the compiled one.
+MOST_FREE, FEW = 6000, 128
 
 
 class Polished(NamedTuple):
@@ -119,15 +119,29 @@ def polish(problem: BoxProblem, b: Array, g: Array, work: float) -> Polished:
         SMO steps since the last try, times n. Systems cost ``n_free^3 / 3`` each and read the rows of K whose
         coefficients change; a try costs about as much as the steps, so that nothing is tried after few steps.
     """
+    found = _compiled(problem, b, g, work) if HAS_EXTENSION else None
     free = _free(problem, b)
-    n_free = int(np.count_nonzero(free))
-    if not 2 <= n_free <= MOST_FREE or SYSTEM_COST * n_free**3 > work:
-        return Polished(b, 0)
-    found = _active_set(problem, b, g, free, work)
-    if found.solved:
+    if found is None:
+        n_free = int(np.count_nonzero(free))
+        if not 2 <= n_free <= MOST_FREE or SYSTEM_COST * n_free**3 > work:
+            return Polished(b, 0)
+        found = _active_set(problem, b, g, free, work)
+    if found.solved or not found.systems:
         return found
     rest = _descend(problem, b, g, free, work)
     return rest._replace(systems=found.systems + rest.systems)
+
+
+def _compiled(problem: BoxProblem, start: Array, g: Array, work: float) -> Polished | None:
+    """What `_active_set` finds, without its overhead; None where systems are large."""
+    b, most = start.copy(), work / SYSTEM_COST
+    systems, solved, large = core.box_newton(
+        *problem.box, problem.K, problem.total, b, g.copy(), most, SHARE * most, MOST_SYSTEMS, FEW
+    )
+    if large:
+        return None
+    spend(float(systems))
+    return Polished(b if solved else start, systems, solved)
 
 
 def _active_set(problem: BoxProblem, start: Array, g0: Array, free: Mask, work: float) -> Polished:
