@@ -185,6 +185,15 @@ LOOPS = {
         "most_systems": 9,
         "most": 99,
     },
+    "box_curvature": {
+        **BOX,
+        "K": np.eye(n),
+        "b": floats(n),
+        "V": floats(k, n),
+        "fit_intercept": True,
+        "most": 99,
+        "out": floats(k, k),
+    },
     "box_rounding": {
         **BOX,
         "b": floats(n),
@@ -222,7 +231,7 @@ LOOPS = {
 
 
 #: without a twin of the same name
-COMPILED = {"layer_forward", "layer_backward", "box_newton"}
+COMPILED = {"layer_forward", "layer_backward", "box_newton", "box_curvature"}
 
 #: lengths that one array alone decides: its axis may be longer or shorter
 FREE = {

@@ -14,8 +14,11 @@ from kernelweave import _loops
 from kernelweave._allowance import allowed
 from kernelweave._checks import NotPSDError
 from kernelweave._loops import numpy_core
+from kernelweave.machines import box, machine
 from kernelweave.machines import polish as newton
 from kernelweave.machines.box import UNBOUNDED, BoxProblem, derivatives, kernel_product, project, resolution
+from kernelweave.machines.losses import EpsilonInsensitive, Hinge, Huber, Squared, SquaredHinge
+from kernelweave.machines.machine import Machine
 from kernelweave.machines.polish import polish
 from kernelweave.machines.rounding import LONG_EPS
 from kernelweave.machines.smo import PATIENCE, _Run
@@ -230,6 +233,25 @@ def test_compiled_systems_are_those_of_LAPACK(kind, rank, rng, monkeypatch):
         assert few[2] == (wanted.systems > 0)
 
 
+@pytest.mark.skipif(not _loops.HAS_EXTENSION, reason="needs the compiled core")
+@pytest.mark.parametrize("loss", [Hinge(), SquaredHinge(), EpsilonInsensitive(0.1), Squared(), Huber(0.5)])
+@pytest.mark.parametrize("rank", [4, 60])
+def test_the_compiled_curvature_is_that_of_LAPACK(loss, rank, rng, monkeypatch):
+    X, V = rng.normal(size=(60, rank)), rng.normal(size=(3, 60))
+    y = np.sign(X[:, 0]) if loss.classifies else X[:, 0]
+    for fit_intercept in (True, False):
+        own = Machine(y, 2.0, loss, fit_intercept=fit_intercept)
+        K = X @ X.T + 1e-3 * np.eye(60)
+        b = own.solve(K, tol=1e-6).dual_coef
+        for at in (b, np.zeros(60)):
+            found = own.curvature(K, at, V)
+            with monkeypatch.context() as patch:
+                patch.setattr(machine, "FEW", -1)
+                np.testing.assert_allclose(found, own.curvature(K, at, V), rtol=1e-6, atol=1e-9)
+        assert found.shape == (3, 3)
+        assert own.curvature(0.0 * K, b, V).any() == (loss.ridged and own.free(b).size > fit_intercept)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("steps", [3, 40])
 def test_newton_from_afar_is_feasible_and_never_worse(kind, steps, rng):
@@ -290,35 +312,34 @@ def test_any_start_becomes_feasible(kind, rng):
     np.testing.assert_allclose(project(problem, feasible), feasible, rtol=1e-13)
 
 
-def look(core, problem, b, multiply):
-    """Coefficients, product, errors, gradient and resolution."""
-    b, (product, error, g) = b.copy(), np.full((3, len(b)), np.nan)
-    found = core.box_look(*problem.box, problem.K, problem.entry_error, multiply, b, product, error, g)
-    return b, product, error, g, found
-
-
 @pytest.mark.parametrize("core", CORES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_look_snaps_and_computes_anew(core, kind, rng):
+def test_a_look_snaps_and_computes_anew(core, kind, rng, monkeypatch):
+    monkeypatch.setattr(box, "core", core)
     problem = replace(make_box(kind, 40, rng, C=2.0)[0], entry_error=3e-15)
     wanted = project(problem, -problem.linear * rng.choice([0.0, 1.0, 9.0], size=40))
     wanted = np.clip(wanted, problem.lower, problem.upper)
     bound = (wanted == problem.lower) | (wanted == problem.upper)
     near = np.where(bound, wanted * (1.0 + 1e-15) - 1e-16 * wanted.max() * (wanted == 0.0), wanted)
-    b, product, error, g, found = look(core, problem, near, False)
+    b, product, error, g, found, value, *values = problem.look(near)
     np.testing.assert_array_equal(b, wanted)
-    own, within = kernel_product(problem.K, wanted, problem.entry_error)
-    np.testing.assert_allclose(product, own, atol=1e-13)
+    own_product, within = kernel_product(problem.K, wanted, problem.entry_error)
+    np.testing.assert_allclose(product, own_product, atol=1e-13)
     np.testing.assert_allclose(error, within, rtol=1e-12)
     np.testing.assert_allclose(g, problem.gradient(wanted), atol=1e-12)
     assert found == pytest.approx(resolution(problem, wanted), rel=1e-12)
+    quadratic = wanted @ problem.K @ wanted + problem.ridge @ np.square(wanted)
+    own = 0.5 * quadratic + problem.linear @ wanted + problem.kink * np.abs(wanted).sum()
+    assert value == pytest.approx(own, abs=1e-12)
+    assert values == pytest.approx(problem.values(wanted, own_product), rel=1e-10, abs=1e-12)
 
 
 @pytest.mark.parametrize("core", CORES)
-def test_the_best_multiple_is_taken(core, rng):
+def test_the_best_multiple_is_taken(core, rng, monkeypatch):
+    monkeypatch.setattr(box, "core", core)
     problem, _ = make_box("svc", 40, rng, C=100.0)
     start = project(problem, -1e-3 * problem.linear * rng.uniform(size=40))
-    b, _, _, g, _ = look(core, problem, start, True)
+    b, _, _, g, *_ = problem.look(start, multiply=True)
     factor = b[np.argmax(np.abs(b))] / start[np.argmax(np.abs(b))]
     assert factor > 2
     np.testing.assert_allclose(g, problem.gradient(b), atol=1e-12)

@@ -441,7 +441,7 @@ def test_an_interrupt_is_noticed_between_chunks(rng, monkeypatch):
             raise KeyboardInterrupt
         return inner(*args)
 
-    monkeypatch.setattr(smo, "core", SimpleNamespace(box_smo=counted, box_look=smo.core.box_look))
+    monkeypatch.setattr(smo, "core", SimpleNamespace(box_smo=counted))
     monkeypatch.setattr(smo, "CHUNK", 1.0)
     with pytest.raises(KeyboardInterrupt):
         kw.solve_svc(K, y, 100.0)

@@ -82,6 +82,47 @@ inline bool step(Block& block, const std::vector<double>& slope, double missing,
     return true;
 }
 
+// `V_F' P V_F` for products V (k, n) of kernels with b, P the inverse of the block of the free rows F, on coefficients that
+// sum to zero if there is an intercept; a multiple of the identity is added, and increased until there is a factor
+inline bool curvature(const double* K, const box::Machine& m, const double* b, const double* V, size_t k, bool fit_intercept,
+                      size_t most, double* out) {
+    std::vector<size_t> rows;
+    for (size_t i = 0; i < m.n; ++i)
+        if (b[i] > m.lo[i] && b[i] < m.hi[i] && (b[i] != 0.0 || m.kink == 0.0)) rows.push_back(i);
+    const size_t n = rows.size();
+    if (n > most) return false;
+    std::fill(out, out + k * k, 0.0);
+    if (n <= size_t(fit_intercept)) return true;
+    Block block(K, m.n, m.ridge, rows);
+    double mean = 0.0, size = 0.0;
+    for (size_t a = 0; a < n; ++a) {
+        mean += block.A[a * n + a] / double(n);
+        size += std::abs(block.A[a * n + a]) / double(n);
+    }
+    // a kernel of zeros has no scale for a multiple of the identity
+    if (mean <= 0.0) return true;
+    double added = 1e-10 * std::max(size, 1e-100);
+    for (int attempt = 0; !block.factorise(added); ++attempt) {
+        if (attempt == ATTEMPTS) return false;
+        added = std::max(100.0 * added, 1e-100);
+    }
+    std::vector<double> half((k + 1) * n, 1.0);
+    for (size_t j = 0; j <= k; ++j) {
+        double* own = half.data() + j * n;
+        for (size_t a = 0; a < n && j < k; ++a) own[a] = V[j * m.n + rows[a]];
+        block.halve(own);
+    }
+    const double* ones = half.data() + k * n;
+    const double total = dot(ones, ones, n);
+    std::vector<double> cross(k, 0.0);
+    for (size_t j = 0; j < k; ++j)
+        if (fit_intercept) cross[j] = dot(half.data() + j * n, ones, n);
+    for (size_t i = 0; i < k; ++i)
+        for (size_t j = 0; j <= i; ++j)
+            out[i * k + j] = out[j * k + i] = dot(half.data() + i * n, half.data() + j * n, n) - cross[i] * cross[j] / total;
+    return true;
+}
+
 struct Report {
     int64_t systems = 0;
     bool solved = false;

@@ -46,7 +46,15 @@ inline void add_side(double e, double most, double ridge, double a, Values* sum)
     sum->gap += a * std::max(-e, 0.0) + (beyond > 0.0 ? (most - a) * beyond : 0.0) + 0.5 * ridge * apart * apart;
 }
 
-// four sums, so that no chain of roundings is long
+// in four sums, so that no chain of roundings is long
+template <class Term>
+double sum(size_t n, const Term& term) {
+    double total[4] = {};
+    for (size_t i = 0; i < n; ++i) total[i & 3] += term(i);
+    return (total[0] + total[1]) + (total[2] + total[3]);
+}
+
+// also four sums
 inline Values values(const Machine& m, const double* b, const double* product, double t) {
     Values sum[4] = {};
     for (size_t i = 0; i < m.n; ++i) {
@@ -167,10 +175,15 @@ inline void multiply(const Machine& m, const double* K, double* b, double* produ
     for (size_t i = 0; i < m.n; ++i) b[i] = std::min(std::max(factor * b[i], m.lo[i]), m.hi[i]);
 }
 
+struct Found {
+    double resolution, value, primal, gap, t;
+};
+
 // Snapped coefficients, their product with K and a bound of its rounding errors, those of the entries of K as a share of
-// sqrt(K_ii K_jj), and the gradient; returns the rounding error of a derivative.
-inline double look(const Machine& m, const double* K, double entry_error, double* b, double* product, double* error,
-                   double* g) {
+// sqrt(K_ii K_jj), and the gradient; returns the rounding error of a derivative, the value of the program, and the values
+// of the machine at the best intercept.
+inline Found look(const Machine& m, const double* K, double entry_error, double* b, double* product, double* error,
+                  double* g) {
     snap(m, b);
     std::fill(product, product + m.n, 0.0);
     smo::add_rows(K, m.n, b, product);
@@ -187,7 +200,10 @@ inline double look(const Machine& m, const double* K, double entry_error, double
     }
     const double share = (EPS * (2.0 + std::sqrt(used)) + entry_error) * form;
     for (size_t i = 0; i < m.n; ++i) error[i] *= share;
-    return 8.0 * EPS * (largest * size + linear);
+    const double t = intercept(m, product), form_b = sum(m.n, [&](size_t i) { return b[i] * product[i]; });
+    const double value = 0.5 * sum(m.n, [&](size_t i) { return b[i] * (g[i] + m.linear[i]); }) + m.kink * size;
+    const Values found = values(m, b, product, t);
+    return {8.0 * EPS * (largest * size + linear), value, 0.5 * form_b + found.loss, found.gap, t};
 }
 
 }  // namespace box

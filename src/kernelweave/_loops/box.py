@@ -149,10 +149,10 @@ def box_look(
     product: Array,
     error: Array,
     g: Array,
-) -> float:
+) -> tuple[float, float, float, float, float]:
     """Snapped coefficients, or their best multiple, their product with K and its errors, and the gradient.
 
-    Returns the rounding error of a derivative.
+    Returns the rounding error of a derivative, the value of the program, and what `box_values` does.
     """
     b[:] = _snapped(lo, hi, _multiplied(linear, ridge, lo, hi, kink, K, b) if multiply else b)
     product[:] = 0.0
@@ -163,5 +163,11 @@ def box_look(
     # only by a small factor
     root = np.sqrt(np.maximum(diagonal, 0.0))
     error[:] = root * (float(root @ np.abs(b)) * (EPS * (2.0 + math.sqrt(np.count_nonzero(b))) + entry_error))
-    largest, level = float(np.abs(diagonal + ridge).max()), float(np.abs(linear).max())
-    return 8.0 * EPS * (largest * float(np.abs(b).sum()) + level)
+    largest, level, size = (
+        float(np.abs(diagonal + ridge).max()),
+        float(np.abs(linear).max()),
+        float(np.abs(b).sum()),
+    )
+    value = 0.5 * float(b @ (g + linear)) + kink * size
+    values = box_values(linear, ridge, lo, hi, kink, b, product, 0.0, True)
+    return 8.0 * EPS * (largest * size + level), value, *values

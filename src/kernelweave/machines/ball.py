@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from kernelweave._checks import RowWeights, Start, check_row_weights
 from kernelweave._parameters import MaxIter, MaxTime, Nonnegative, Switch, Tol, checked, renamed
 from kernelweave._types import Array
-from kernelweave.machines.box import BoxProblem, OnIndefinite, Values, as_kernel, check_start, project
+from kernelweave.machines.box import BoxProblem, OnIndefinite, Point, Values, as_kernel, check_start, project
 from kernelweave.machines.rounding import EPS, sum_error
 from kernelweave.machines.smo import solve_box
 from kernelweave.results import Ball
@@ -130,6 +130,11 @@ class _Enclosing(BoxProblem):
     def inside(self) -> NDArray[np.bool_]:
         """Rows that the ball must contain."""
         return self.upper > 0.0
+
+    def look(self, at: Array, *, multiply: bool = False) -> Point:
+        """Coefficients with their values."""
+        found = super().look(at, multiply=multiply)
+        return Point(*found[:-3], *self.values(found.b, found.product))
 
     def values(self, b: Array, product: Array) -> Values:
         """The largest distance of a row that the ball must contain, and the gap."""

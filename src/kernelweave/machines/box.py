@@ -61,6 +61,30 @@ class Values(NamedTuple):
     intercept: float
 
 
+class Point(NamedTuple):
+    """Coefficients of a box problem as they are reported, and what is known of them.
+
+    Attributes
+    ----------
+    b, product, error, g : arrays of shape (n,)
+        Coefficients, their product with K and a bound of its rounding errors, and ``Q b + linear``.
+    resolution, value : float
+        The rounding error of an entry of g, and the value of the problem.
+    primal, gap, intercept : float
+        As in `Values`.
+    """
+
+    b: Array
+    product: Array
+    error: Array
+    g: Array
+    resolution: float
+    value: float
+    primal: float
+    gap: float
+    intercept: float
+
+
 #: The dual of a machine in numbers: linear term, ridge, lower and upper bounds of the coefficients, and the kink.
 Box: TypeAlias = tuple[Array, Array, Array, Array, float]
 
@@ -138,6 +162,12 @@ class BoxProblem:
     def box(self) -> Box:
         """All but the kernel, in numbers."""
         return self.linear, self.ridge, self.lower, self.upper, self.kink
+
+    def look(self, at: Array, *, multiply: bool = False) -> Point:
+        """Coefficients, or their best multiple, without differences from zero and bounds that are only rounding."""
+        b, (product, error, g) = at.copy(), np.empty((3, len(at)))
+        own = self.K, self.entry_error, multiply, b, product, error, g
+        return Point(b, product, error, g, *core.box_look(*self.box, *own))
 
     def values(self, b: Array, product: Array) -> Values:
         """The values of the machine at b, at the best intercept, with ``product = K b``."""

@@ -13,18 +13,17 @@ machines, Journal of Machine Learning Research 6 (2005), 1889-1918: the choice o
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import NamedTuple
 
 import numpy as np
 
 from kernelweave._allowance import spend, used_up
 from kernelweave._checks import NotPSDError
 from kernelweave._loops import core
-from kernelweave._threads import blas_threads_for
 from kernelweave._types import Array
 from kernelweave.machines.box import (
     INDEFINITE,
     BoxProblem,
+    Point,
     Values,
     kernel_product,
 )
@@ -74,35 +73,21 @@ def solve_box(
         Negative curvature was found.
     """
     limit = 1_000_000 + 100 * len(start) if max_iter is None else max_iter
-    with blas_threads_for(len(start)):
-        run = _Run(problem, tol, limit, start)
-        # a warm start gets more rounds, because the next method discards it
-        if not run.rounds(FIRST_ROUNDS + 3 if start.any() else FIRST_ROUNDS):
-            if problem.total == 0.0 and run.steps < limit:
-                _raise_costs(run)
-            run.rounds()
+    run = _Run(problem, tol, limit, start)
+    # a warm start gets more rounds, because the next method discards it
+    if not run.rounds(FIRST_ROUNDS + 3 if start.any() else FIRST_ROUNDS):
+        if problem.total == 0.0 and run.steps < limit:
+            _raise_costs(run)
+        run.rounds()
+    found, product = run.certified(tol)
+    at = found.certificate
+    left = tol * abs(at.primal) - at.rounding
+    if at.status is Status.ROUNDING and left > 0.0:
+        # another try, if rounding leaves a part of the tolerance
+        run.tol, run.idle = 0.5 * left / abs(at.primal), 0
+        run.rounds()
         found, product = run.certified(tol)
-        at = found.certificate
-        left = tol * abs(at.primal) - at.rounding
-        if at.status is Status.ROUNDING and left > 0.0:
-            # another try, if rounding leaves a part of the tolerance
-            run.tol, run.idle = 0.5 * left / abs(at.primal), 0
-            run.rounds()
-            found, product = run.certified(tol)
     return found, product
-
-
-class _Point(NamedTuple):
-    """Coefficients as they are reported: their product with K and its errors, gradient and values."""
-
-    b: Array
-    product: Array
-    error: Array
-    g: Array
-    resolution: float
-    primal: float
-    gap: float
-    intercept: float
 
 
 class _Run:
@@ -116,28 +101,16 @@ class _Run:
         self.budget = max(5 * len(start), 1000)
         self.best = self.move_to(start)
 
-    def move_to(self, start: Array) -> _Point:
+    def move_to(self, start: Array) -> Point:
         """Continue from other feasible coefficients, or the best multiple of them."""
-        here = self._look(start, multiply=self.problem.total == 0.0 and bool(start.any()))
-        self.b, self.g, self.eps, self.resolution = here.b.copy(), here.g.copy(), 0.0, here.resolution
-        self.value = self._objective(here)
+        here = self.problem.look(start, multiply=self.problem.total == 0.0 and bool(start.any()))
+        self.b, self.g, self.eps = here.b.copy(), here.g.copy(), 0.0
+        self.resolution, self.value = here.resolution, here.value
         return here
-
-    def _look(self, at: Array, *, multiply: bool = False) -> _Point:
-        problem, b = self.problem, at.copy()
-        product, error, g = np.empty((3, len(b)))
-        resolution = core.box_look(
-            *problem.box, problem.K, problem.entry_error, multiply, b, product, error, g
-        )
-        return _Point(b, product, error, g, resolution, *problem.values(b, product))
-
-    def _objective(self, at: _Point) -> float:
-        problem = self.problem
-        return 0.5 * float(at.b @ (at.g + problem.linear)) + problem.kink * float(np.abs(at.b).sum())
 
     def rounds(self, most: float = np.inf) -> bool:
         """Run at most that many rounds of SMO and Newton; returns whether the tolerance is met."""
-        count = 0
+        problem, count = self.problem, 0
         while not self.best.gap <= self.tol * abs(self.best.primal):
             if count == most or self.steps >= self.limit or self.idle >= PATIENCE or (count and used_up()):
                 return False
@@ -145,26 +118,29 @@ class _Run:
             self.count += 1
             before = self.best.gap
             reached = self._smo(min(self.budget, self.limit - self.steps))
-            here = self._look(self.b)
+            here, systems = problem.look(self.b), 0
             # the free set after a first coarse round is rarely the final one
             near = not reached or (self.count > 1 and here.gap <= 1e-2 * abs(here.primal))
             if near and not here.gap <= self.tol * abs(here.primal) and self.steps < self.limit:
-                here = self._newton(here)
-            self.resolution = here.resolution
+                b, systems, _ = polish(problem, self.b, self.g, self.work)
+                if systems:
+                    self.systems, self.work = self.systems + systems, 0.0
+                    there = problem.look(b)
+                    if there.gap < here.gap:
+                        self.b, self.g, here = there.b.copy(), there.g.copy(), there
+            spend(1.0 + systems)
             # not a number at first if it is never one
             if here.gap < self.best.gap or not self.best.gap < np.inf:
                 self.best = here
-            value = self._objective(here)
-            falling = value < self.value - 1e-9 * abs(self.value)
+            falling = here.value < self.value - 1e-9 * abs(self.value)
             # strictly less, so that infinite gaps, and those of 0 beside values that are not numbers, are no progress
             self.idle = 0 if falling or self.best.gap < 0.9 * before else self.idle + 1
-            self.value = value
+            self.resolution, self.value = here.resolution, here.value
             if reached:
                 share = self.tol * abs(self.best.primal) / self.best.gap if self.best.gap > 0 else 1.0
                 self.eps *= min(max(0.3 * share, 1e-2), 0.3)
             else:
                 self.budget *= 2
-            spend(1.0)
         return True
 
     def _smo(self, budget: int) -> bool:
@@ -186,19 +162,6 @@ class _Run:
         self.steps += total
         self.work += float(total * len(self.b))
         return bool(violation <= self.eps)
-
-    def _newton(self, here: _Point) -> _Point:
-        """Newton steps, which are kept if the gap is smaller than here; returns the point."""
-        b, systems, _ = polish(self.problem, self.b, self.g, self.work)
-        if not systems:
-            return here
-        self.systems += systems
-        self.work = 0.0
-        there = self._look(b)
-        if not there.gap < here.gap:
-            return here
-        self.b, self.g = there.b.copy(), there.g.copy()
-        return there
 
     def certified(self, tol: float) -> tuple[MachineSolution, Array]:
         """The best coefficients, with a certificate and its rounding errors, and their product with the kernel."""
