@@ -24,7 +24,7 @@ from kernelweave.mkl.certify import (
     quadratic_form_errors,
     term_error,
 )
-from kernelweave.mkl.loop import Loop, SessionOf, Step, most_work
+from kernelweave.mkl.loop import Loop, SessionOf, Step
 from kernelweave.mkl.on_stack import OnStack
 from kernelweave.mkl.weight_sets import WeightSet
 from kernelweave.results import Certificate, MachineSolution, Solution, Statement, Status, WarmStart
@@ -176,11 +176,6 @@ class Session(SessionOf["Point"]):
     def __post_init__(self) -> None:
         self.machine = self.problem.machine
 
-    @property
-    def work(self) -> float:
-        """Most rounds and systems of all machines."""
-        return most_work(self.problem.gram.n_samples, self.problem.n_kernels)
-
     def combine(self, weights: Array) -> Array:
         """``K(d)``; the next call overwrites it."""
         return self.problem.combine(weights, self._room)
@@ -203,7 +198,7 @@ class Session(SessionOf["Point"]):
         """The machine at weights, from coefficients b; `kernel` is its kernel until the next call."""
         problem = self.problem
         self.n_machines += 1
-        self.kernel = problem.combine(weights, self._room)
+        self.kernel = problem.gram.combine(weights * problem.scale, self._room)
         self.machine = problem.machine_at(weights)
         error = entry_error(problem.gram, weights > 0)
         return Point(weights, self.machine.solve(self.kernel, tol=tol, warm_start=b, entry_error=error))
@@ -254,11 +249,6 @@ class Point:
     def n_active(self) -> int:
         """Kernels with a weight."""
         return int(np.count_nonzero(self.weights))
-
-    def above(self, other: Point) -> bool:
-        """Whether J is certainly larger here than at another point."""
-        here, level = self.machine.certificate, other.machine.certificate.primal
-        return here.primal - here.own_gap > level + 1e-14 * abs(level)
 
 
 class MarginStep(Step[Session, Point]):
