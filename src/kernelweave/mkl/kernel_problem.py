@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
@@ -56,8 +57,10 @@ class KernelProblem(OnStack):
     least_squares: ClassVar[bool] = False
 
     def at(self, C: float) -> KernelProblem:
-        """The problem with another weight of the loss."""
-        return replace(self, machine=replace(self.machine, C=C))
+        """The problem with another weight of the loss, and what is known of the kernels."""
+        other = copy.copy(self)
+        vars(other)["machine"] = replace(self.machine, C=C)
+        return other
 
     def combine(self, weights: Array, out: Array | None = None) -> Array:
         """``K(d)``, symmetric."""
@@ -260,4 +263,4 @@ class MarginStep(Step[Session, Point]):
 
 def inner_tol(outer: float, tol: float) -> float:
     """Tolerance of the next machine: quadratic forms err by the root of its gap, hence the square of the gap left."""
-    return float(np.clip(min(INNER_SHARE * outer**2, INNER_SHARE * tol), FINEST, LOOSEST))
+    return min(max(min(INNER_SHARE * outer**2, INNER_SHARE * tol), FINEST), LOOSEST)
