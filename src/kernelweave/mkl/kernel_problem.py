@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -165,8 +165,6 @@ class Session(SessionOf["Point"]):
     certified : bool
         Whether the problem certifies every solution. Those that are only scored have the gap that their step found, if
         that is within the tolerance.
-    machine : Machine
-        The machine that was solved last.
     """
 
     problem: KernelProblem
@@ -174,10 +172,6 @@ class Session(SessionOf["Point"]):
     warm: WarmStart
     certified: bool = True
     n_machines: int = 0
-    machine: Machine = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.machine = self.problem.machine
 
     def combine(self, weights: Array) -> Array:
         """``K(d)``; the next call overwrites it."""
@@ -198,7 +192,7 @@ class Session(SessionOf["Point"]):
         return K
 
     def solve(self, weights: Array, tol: float, b: Array | None) -> Point:
-        """The machine at weights, from coefficients b; `kernel` is its kernel until the next call."""
+        """The machine at weights, from coefficients b; `machine` and `kernel` are those of the last call."""
         problem = self.problem
         self.n_machines += 1
         self.kernel = problem.gram.combine(weights * problem.scale, self._room)
