@@ -167,8 +167,9 @@ LOOPS = {
     "box_look": {
         **BOX,
         "K": np.eye(n),
+        "total": 0.0,
         "entry_error": 0.0,
-        "multiply": True,
+        "before": True,
         "b": np.ones(n),
         "product": floats(n),
         "error": floats(n),

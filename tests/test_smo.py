@@ -14,9 +14,10 @@ from kernelweave import _loops
 from kernelweave._allowance import allowed
 from kernelweave._checks import NotPSDError
 from kernelweave._loops import numpy_core
+from kernelweave._loops.box import balanced
 from kernelweave.machines import box, machine
 from kernelweave.machines import polish as newton
-from kernelweave.machines.box import UNBOUNDED, BoxProblem, derivatives, kernel_product, project, resolution
+from kernelweave.machines.box import UNBOUNDED, BoxProblem, derivatives, kernel_product, resolution
 from kernelweave.machines.losses import EpsilonInsensitive, Hinge, Huber, Squared, SquaredHinge
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.polish import polish
@@ -71,6 +72,11 @@ def test_numbers_that_are_not_finite_end_the_rounds(wrong):
     assert rounds.idle == PATIENCE
 
 
+def infeasibility(problem, b):
+    box = max(float((problem.lower - b).max()), float((b - problem.upper).max()), 0.0)
+    return max(box, abs(math.fsum(b.tolist()) - problem.total))
+
+
 def run(core, problem, start, eps, most=10**6, shrink=True):
     b, g = start.copy(), problem.gradient(start)
     report = core.box_smo(
@@ -94,7 +100,7 @@ def test_smo_ends_where_no_pair_can_be_improved(core, kind, n, rng):
     np.testing.assert_allclose(g, gradient, atol=1e-11)
     up, down = derivatives(problem, b, gradient)
     assert max(down.max() - up.min(), 0.0) == pytest.approx(violation, abs=1e-11)
-    assert problem.infeasibility(b) <= 1e-12
+    assert infeasibility(problem, b) <= 1e-12
 
 
 @pytest.mark.skipif(not _loops.HAS_EXTENSION, reason="needs the compiled core")
@@ -135,7 +141,7 @@ def test_a_budget_is_kept_and_every_point_is_feasible(core, kind, rng):
         b, g, (steps, violation, _) = run(core, problem, start, 1e-12, most)
         assert steps <= most
         assert violation > 1e-5 or most == 230
-        assert problem.infeasibility(b) <= 1e-12
+        assert infeasibility(problem, b) <= 1e-12
         np.testing.assert_allclose(g, problem.gradient(b), atol=1e-11)
 
 
@@ -206,7 +212,7 @@ def test_newton_ends_at_the_solution_to_rounding(kind, rng):
     assert violation > 1e-5
     up, down = derivatives(problem, found.b, problem.gradient(found.b))
     assert down.max() - up.min() <= 1e-12
-    assert problem.infeasibility(found.b) <= 1e-12
+    assert infeasibility(problem, found.b) <= 1e-12
 
 
 @pytest.mark.skipif(not _loops.HAS_EXTENSION, reason="needs the compiled core")
@@ -268,7 +274,7 @@ def test_newton_from_afar_is_feasible_and_never_worse(kind, steps, rng):
     # SMO goes on from there if Newton was no better
     np.testing.assert_array_equal((b, g), before)
     assert found.systems or steps < 40
-    assert problem.infeasibility(found.b) <= 1e-12
+    assert infeasibility(problem, found.b) <= 1e-12
     assert value(found.b) <= value(b) + 1e-12 * abs(value(b))
 
 
@@ -297,19 +303,29 @@ def test_newton_reports_a_negative_free_block(rng):
         polish(wide, b, wide.gradient(b), 1e9)
 
 
-@pytest.mark.parametrize("kind", ["svc", "svr", "meb", "weighted"])
-def test_any_start_becomes_feasible(kind, rng):
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("kind", ["svc", "l2svc", "svr", "weighted"])
+def test_any_start_becomes_feasible(core, kind, rng, monkeypatch):
+    monkeypatch.setattr(box, "core", core)
     problem, _ = make_box(kind, 40, rng)
     for size in (1e-3, 1.0, 1e6):
-        start = project(problem, size * rng.normal(size=40))
-        assert start is not None
-        assert problem.infeasibility(start) <= 1e-12
+        start = size * rng.normal(size=40)
+        at = problem.look(start, before=True)
+        assert at.infeasibility <= 1e-12
+        assert at.infeasibility == pytest.approx(infeasibility(problem, at.b), abs=1e-13)
+        # a multiple of what only clips and balances
+        only = balanced(problem.lower, problem.upper, start)
+        assert infeasibility(problem, only) <= 1e-12 * max(1.0, np.abs(only).max())
+        free = (at.b > problem.lower) & (at.b < problem.upper) & (only != 0)
+        np.testing.assert_allclose(at.b[free], only[free] * (at.b[free] / only[free])[:1], rtol=1e-12)
+    np.testing.assert_array_equal(problem.look(np.zeros(40), before=True).b, 0.0)
     if kind == "svc":
-        np.testing.assert_array_equal(project(problem, np.zeros(40)), 0.0)
         # only one sign is left after clipping: nothing to balance it with
-        assert project(problem, np.full(40, 1.0)) is None
-    feasible = project(problem, rng.uniform(size=40) * np.sign(-problem.linear))
-    np.testing.assert_allclose(project(problem, feasible), feasible, rtol=1e-13)
+        np.testing.assert_array_equal(problem.look(problem.linear, before=True).b, 0.0)
+    feasible = balanced(problem.lower, problem.upper, rng.uniform(size=40) * np.sign(-problem.linear))
+    np.testing.assert_allclose(balanced(problem.lower, problem.upper, feasible), feasible, rtol=1e-13)
+    far = problem.look(feasible + 1.0)
+    assert far.infeasibility == pytest.approx(infeasibility(problem, far.b), rel=1e-12)
 
 
 @pytest.mark.parametrize("core", CORES)
@@ -317,11 +333,11 @@ def test_any_start_becomes_feasible(kind, rng):
 def test_a_look_snaps_and_computes_anew(core, kind, rng, monkeypatch):
     monkeypatch.setattr(box, "core", core)
     problem = replace(make_box(kind, 40, rng, C=2.0)[0], entry_error=3e-15)
-    wanted = project(problem, -problem.linear * rng.choice([0.0, 1.0, 9.0], size=40))
+    wanted = balanced(problem.lower, problem.upper, -problem.linear * rng.choice([0.0, 1.0, 9.0], size=40))
     wanted = np.clip(wanted, problem.lower, problem.upper)
     bound = (wanted == problem.lower) | (wanted == problem.upper)
     near = np.where(bound, wanted * (1.0 + 1e-15) - 1e-16 * wanted.max() * (wanted == 0.0), wanted)
-    b, product, error, g, found, value, *values = problem.look(near)
+    b, product, error, g, found, value, outside, *values = problem.look(near)
     np.testing.assert_array_equal(b, wanted)
     own_product, within = kernel_product(problem.K, wanted, problem.entry_error)
     np.testing.assert_allclose(product, own_product, atol=1e-13)
@@ -331,6 +347,7 @@ def test_a_look_snaps_and_computes_anew(core, kind, rng, monkeypatch):
     quadratic = wanted @ problem.K @ wanted + problem.ridge @ np.square(wanted)
     own = 0.5 * quadratic + problem.linear @ wanted + problem.kink * np.abs(wanted).sum()
     assert value == pytest.approx(own, abs=1e-12)
+    assert outside == pytest.approx(infeasibility(problem, wanted), abs=1e-13)
     assert values == pytest.approx(problem.values(wanted, own_product), rel=1e-10, abs=1e-12)
 
 
@@ -338,8 +355,8 @@ def test_a_look_snaps_and_computes_anew(core, kind, rng, monkeypatch):
 def test_the_best_multiple_is_taken(core, rng, monkeypatch):
     monkeypatch.setattr(box, "core", core)
     problem, _ = make_box("svc", 40, rng, C=100.0)
-    start = project(problem, -1e-3 * problem.linear * rng.uniform(size=40))
-    b, _, _, g, *_ = problem.look(start, multiply=True)
+    start = balanced(problem.lower, problem.upper, -1e-3 * problem.linear * rng.uniform(size=40))
+    b, _, _, g, *_ = problem.look(start, before=True)
     factor = b[np.argmax(np.abs(b))] / start[np.argmax(np.abs(b))]
     assert factor > 2
     np.testing.assert_allclose(g, problem.gradient(b), atol=1e-12)

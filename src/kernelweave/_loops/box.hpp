@@ -157,6 +157,15 @@ inline void snap(const Machine& m, double* b) {
     }
 }
 
+// Coefficients in the box that sum to zero, near others with the same zeros; all zero if one sign is missing.
+inline void balance(const Machine& m, double* b) {
+    for (size_t i = 0; i < m.n; ++i) b[i] = std::min(std::max(b[i], m.lo[i]), m.hi[i]);
+    const double above = sum(m.n, [&](size_t i) { return std::max(b[i], 0.0); });
+    const double below = sum(m.n, [&](size_t i) { return std::max(-b[i], 0.0); });
+    const double least = std::min(above, below);
+    for (size_t i = 0; i < m.n; ++i) b[i] *= least > 0.0 ? least / (b[i] > 0.0 ? above : below) : 0.0;
+}
+
 // The best multiple of coefficients that sum to zero; a solution for another C is often proportional to the solution.
 inline void multiply(const Machine& m, const double* K, double* b, double* product) {
     std::fill(product, product + m.n, 0.0);
@@ -176,18 +185,18 @@ inline void multiply(const Machine& m, const double* K, double* b, double* produ
 }
 
 struct Found {
-    double resolution, value, primal, gap, t;
+    double resolution, value, infeasibility, primal, gap, t;
 };
 
 // Snapped coefficients, their product with K and a bound of its rounding errors, those of the entries of K as a share of
-// sqrt(K_ii K_jj), and the gradient; returns the rounding error of a derivative, the value of the program, and the values
-// of the machine at the best intercept.
-inline Found look(const Machine& m, const double* K, double entry_error, double* b, double* product, double* error,
+// sqrt(K_ii K_jj), and the gradient; returns the rounding error of a derivative, the value of the program, the largest
+// violation of a constraint, and the values of the machine at the best intercept.
+inline Found look(const Machine& m, const double* K, double total, double entry_error, double* b, double* product, double* error,
                   double* g) {
     snap(m, b);
     std::fill(product, product + m.n, 0.0);
     smo::add_rows(K, m.n, b, product);
-    double used = 0.0, size = 0.0, form = 0.0, largest = 0.0, linear = 0.0;
+    double used = 0.0, size = 0.0, form = 0.0, largest = 0.0, linear = 0.0, outside = 0.0;
     for (size_t i = 0; i < m.n; ++i) {
         const double diagonal = K[i * m.n + i];
         used += b[i] != 0.0;
@@ -196,6 +205,7 @@ inline Found look(const Machine& m, const double* K, double entry_error, double*
         form += error[i] * std::abs(b[i]);
         largest = std::max(largest, std::abs(diagonal + m.ridge[i]));
         linear = std::max(linear, std::abs(m.linear[i]));
+        outside = std::max(outside, std::max(m.lo[i] - b[i], b[i] - m.hi[i]));
         g[i] = m.linear[i] + m.ridge[i] * b[i] + product[i];
     }
     const double share = (EPS * (2.0 + std::sqrt(used)) + entry_error) * form;
@@ -203,7 +213,8 @@ inline Found look(const Machine& m, const double* K, double entry_error, double*
     const double t = intercept(m, product), form_b = sum(m.n, [&](size_t i) { return b[i] * product[i]; });
     const double value = 0.5 * sum(m.n, [&](size_t i) { return b[i] * (g[i] + m.linear[i]); }) + m.kink * size;
     const Values found = values(m, b, product, t);
-    return {8.0 * EPS * (largest * size + linear), value, 0.5 * form_b + found.loss, found.gap, t};
+    outside = std::max(outside, std::abs(sums::compensated(b, m.n) - total));
+    return {8.0 * EPS * (largest * size + linear), value, outside, 0.5 * form_b + found.loss, found.gap, t};
 }
 
 }  // namespace box

@@ -124,6 +124,14 @@ def _snapped(lo: Array, hi: Array, b: Array) -> Array:
     return np.where(np.abs(b - lo) <= 16.0 * EPS * np.abs(lo), lo, b)
 
 
+def balanced(lo: Array, hi: Array, b: Array) -> Array:
+    """Coefficients in the box that sum to zero, near others with the same zeros; all zero if one sign is missing."""
+    b = np.clip(b, lo, hi)
+    above, below = float(b[b > 0].sum()), -float(b[b < 0].sum())
+    least = min(above, below)
+    return b * least / np.where(b > 0, above, below) if least > 0.0 else np.zeros_like(b)
+
+
 def _multiplied(linear: Array, ridge: Array, lo: Array, hi: Array, kink: float, K: Array, b: Array) -> Array:
     """The best multiple of coefficients that sum to zero; a solution for another C is often proportional to it."""
     curvature = float(b @ (b @ K + ridge * b))
@@ -143,18 +151,21 @@ def box_look(
     hi: Array,
     kink: float,
     K: Array,
+    total: float,
     entry_error: float,
-    multiply: bool,
+    before: bool,
     b: Array,
     product: Array,
     error: Array,
     g: Array,
-) -> tuple[float, float, float, float, float]:
-    """Snapped coefficients, or their best multiple, their product with K and its errors, and the gradient.
+) -> tuple[float, float, float, float, float, float]:
+    """Snapped coefficients, before a solution also feasible ones and their best multiple; product, errors and gradient.
 
-    Returns the rounding error of a derivative, the value of the program, and what `box_values` does.
+    Returns the rounding error of a derivative, the value of the program, its infeasibility, and what `box_values` does.
     """
-    b[:] = _snapped(lo, hi, _multiplied(linear, ridge, lo, hi, kink, K, b) if multiply else b)
+    begins = before and total == 0.0
+    at = _multiplied(linear, ridge, lo, hi, kink, K, balanced(lo, hi, b)) if begins else b
+    b[:] = _snapped(lo, hi, at)
     product[:] = 0.0
     add_rows(K, b, product)
     g[:] = linear + ridge * b + product
@@ -170,4 +181,5 @@ def box_look(
     )
     value = 0.5 * float(b @ (g + linear)) + kink * size
     values = box_values(linear, ridge, lo, hi, kink, b, product, 0.0, True)
-    return 8.0 * EPS * (largest * size + level), value, *values
+    outside = max(float(np.maximum(lo - b, b - hi).max()), 0.0, abs(math.fsum(b.tolist()) - total))
+    return 8.0 * EPS * (largest * size + level), value, outside, *values

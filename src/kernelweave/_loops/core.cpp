@@ -736,10 +736,10 @@ double box_rounding(In1 linear, In1 ridge, In1 lo, In1 hi, double kink, In1 b, I
     return box::rounding(machine, b.data(), product.data(), t, error.data(), sums, fit_intercept);
 }
 
-// see box.hpp; b is snapped, or also multiplied, and product, error and g are results; returns the rounding error of a
-// derivative, the value of the program, and what box_values does
-nb::tuple box_look(In1 linear, In1 ridge, In1 lo, In1 hi, double kink, In2 K, double entry_error, bool multiply, Out1 b,
-                   Out1 product, Out1 error, Out1 g) {
+// see box.hpp; b is snapped, and before a solution balanced and multiplied; product, error and g are results; returns the
+// rounding error of a derivative, the value of the program, its infeasibility, and what box_values does
+nb::tuple box_look(In1 linear, In1 ridge, In1 lo, In1 hi, double kink, In2 K, double total, double entry_error, bool before,
+                   Out1 b, Out1 product, Out1 error, Out1 g) {
     const box::Machine machine = box_machine(linear, ridge, lo, hi, kink);
     expect("K", K, {machine.n, machine.n});
     expect("b", b, {machine.n});
@@ -749,10 +749,13 @@ nb::tuple box_look(In1 linear, In1 ridge, In1 lo, In1 hi, double kink, In2 K, do
     box::Found at;
     {
         nb::gil_scoped_release free;
-        if (multiply) box::multiply(machine, K.data(), b.data(), product.data());
-        at = box::look(machine, K.data(), entry_error, b.data(), product.data(), error.data(), g.data());
+        if (before && total == 0.0) {
+            box::balance(machine, b.data());
+            box::multiply(machine, K.data(), b.data(), product.data());
+        }
+        at = box::look(machine, K.data(), total, entry_error, b.data(), product.data(), error.data(), g.data());
     }
-    return nb::make_tuple(at.resolution, at.value, at.primal, at.gap, at.t);
+    return nb::make_tuple(at.resolution, at.value, at.infeasibility, at.primal, at.gap, at.t);
 }
 
 // see active_set.hpp; b and g change; returns (systems, whether they ended at a solution, whether LAPACK is needed)

@@ -9,7 +9,6 @@ some level lies between all D and all U.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, NamedTuple, Protocol, Self, TypeAlias
@@ -68,8 +67,8 @@ class Point(NamedTuple):
     ----------
     b, product, error, g : arrays of shape (n,)
         Coefficients, their product with K and a bound of its rounding errors, and ``Q b + linear``.
-    resolution, value : float
-        The rounding error of an entry of g, and the value of the problem.
+    resolution, value, infeasibility : float
+        The rounding error of an entry of g, the value of the problem, and the largest violation of a constraint.
     primal, gap, intercept : float
         As in `Values`.
     """
@@ -80,6 +79,7 @@ class Point(NamedTuple):
     g: Array
     resolution: float
     value: float
+    infeasibility: float
     primal: float
     gap: float
     intercept: float
@@ -163,10 +163,13 @@ class BoxProblem:
         """All but the kernel, in numbers."""
         return self.linear, self.ridge, self.lower, self.upper, self.kink
 
-    def look(self, at: Array, *, multiply: bool = False) -> Point:
-        """Coefficients, or their best multiple, without differences from zero and bounds that are only rounding."""
+    def look(self, at: Array, *, before: bool = False) -> Point:
+        """Coefficients without differences from zero and bounds that are only rounding.
+
+        Before a solution those that must sum to zero are made feasible, and multiplied by the best factor.
+        """
         b, (product, error, g) = at.copy(), np.empty((3, len(at)))
-        own = self.K, self.entry_error, multiply, b, product, error, g
+        own = self.K, self.total, self.entry_error, before, b, product, error, g
         return Point(b, product, error, g, *core.box_look(*self.box, *own))
 
     def values(self, b: Array, product: Array) -> Values:
@@ -180,11 +183,6 @@ class BoxProblem:
     def scaled(self, factor: float) -> Self:
         """The problem with C multiplied by a factor."""
         return replace(self, ridge=self.ridge / factor, lower=self.lower * factor, upper=self.upper * factor)
-
-    def infeasibility(self, b: Array) -> float:
-        """Largest violation of a constraint."""
-        box = max(float((self.lower - b).max()), float((b - self.upper).max()), 0.0)
-        return max(box, abs(math.fsum(b.tolist()) - self.total))
 
 
 def kernel_product(K: Array, b: Array, entries: float = 0.0, *, long: bool = False) -> tuple[Array, Array]:
@@ -215,22 +213,6 @@ def resolution(problem: BoxProblem, b: Array) -> float:
         float(np.abs(problem.linear).max()),
     )
     return 8.0 * EPS * (largest * float(np.abs(b).sum()) + level)
-
-
-def project(problem: BoxProblem, start: Array) -> Array | None:
-    """Feasible coefficients near `start` with the same zeros; None if all are zero."""
-    b = np.minimum(np.maximum(start, problem.lower), problem.upper)
-    if problem.total == 0.0:
-        above, below = float(b[b > 0].sum()), -float(b[b < 0].sum())
-        if above == 0.0 or below == 0.0:
-            return np.zeros_like(b) if not b.any() else None
-        if above > below:
-            b[b > 0] *= below / above
-        else:
-            b[b < 0] *= above / below
-        return b
-    size = float(b.sum())
-    return b * (problem.total / size) if size > 0 else None
 
 
 def as_kernel(K: ArrayLike, on_indefinite: str, *, check: bool = True) -> Array:

@@ -58,7 +58,7 @@ def solve_box(
     max_iter : int or None
         Largest number of SMO steps; None: ``10^6 + 100 n``.
     start : array of shape (n,)
-        Feasible.
+        Coefficients; feasible, unless they must sum to zero.
 
     Returns
     -------
@@ -75,7 +75,7 @@ def solve_box(
     limit = 1_000_000 + 100 * len(start) if max_iter is None else max_iter
     run = _Run(problem, tol, limit, start)
     # a warm start gets more rounds, because the next method discards it
-    if not run.rounds(FIRST_ROUNDS + 3 if start.any() else FIRST_ROUNDS):
+    if not run.rounds(FIRST_ROUNDS + 3 if run.warm else FIRST_ROUNDS):
         if problem.total == 0.0 and run.steps < limit:
             _raise_costs(run)
         run.rounds()
@@ -96,14 +96,15 @@ class _Run:
     def __init__(self, problem: BoxProblem, tol: float, limit: int, start: Array) -> None:
         self.problem, self.tol, self.limit = problem, tol, limit
         self.steps = self.systems = self.idle = 0
-        self.count = int(np.count_nonzero(start) > 1)  # a given start counts as a round
         self.work = 0.0
         self.budget = max(5 * len(start), 1000)
         self.best = self.move_to(start)
+        self.warm = bool(self.b.any())
+        self.count = int(np.count_nonzero(self.b) > 1)  # a given start counts as a round
 
     def move_to(self, start: Array) -> Point:
-        """Continue from other feasible coefficients, or the best multiple of them."""
-        here = self.problem.look(start, multiply=self.problem.total == 0.0 and bool(start.any()))
+        """Continue from other coefficients, or the best multiple of them."""
+        here = self.problem.look(start, before=True)
         self.b, self.g, self.eps = here.b.copy(), here.g.copy(), 0.0
         self.resolution, self.value = here.resolution, here.value
         return here
@@ -187,7 +188,7 @@ class _Run:
             at.intercept,
             certificate,
             n_iter=self.steps + self.systems,
-            infeasibility=problem.infeasibility(b),
+            infeasibility=best.infeasibility,
         )
         return found, product
 
