@@ -152,12 +152,6 @@ class BoxProblem:
     total: float = 0.0
     entry_error: float = 0.0
 
-    def gradient(self, b: Array) -> Array:
-        """``Q b + linear``; only rows of K with a coefficient are read."""
-        g = self.linear + self.ridge * b
-        core.add_rows(self.K, b, g)
-        return g
-
     @cached_property
     def box(self) -> Box:
         """All but the kernel, in numbers."""
