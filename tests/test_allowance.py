@@ -11,7 +11,7 @@ import kernelweave as kw
 import stress
 from kernelweave._allowance import allowed, spend, used_up
 from kernelweave._loops import HAS_EXTENSION
-from kernelweave.machines import polish, reweighted, smo
+from kernelweave.machines import reweighted, smo
 from kernelweave.mkl.loop import most_work
 from kernelweave.results import Status
 
@@ -200,7 +200,7 @@ def test_what_rounding_decides_ends_soon(number, monkeypatch):
         spent.append(work)
         spend(work)
 
-    for module in (smo, polish, reweighted):
+    for module in (smo, reweighted):
         monkeypatch.setattr(module, "spend", count)
     p = stress.make(number, True)
     # the scales of the time that was measured

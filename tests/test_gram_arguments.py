@@ -164,6 +164,37 @@ LOOPS = {
     },
     "box_intercept": {**BOX, "product": floats(n)},
     "box_values": {**BOX, "b": floats(n), "product": floats(n), "t": 0.0, "find": True},
+    "box_look": {
+        **BOX,
+        "K": np.eye(n),
+        "total": 0.0,
+        "entry_error": 0.0,
+        "before": True,
+        "b": np.ones(n),
+        "product": floats(n),
+        "error": floats(n),
+        "g": floats(n),
+    },
+    "box_newton": {
+        **BOX,
+        "K": np.eye(n),
+        "total": 0.0,
+        "b": floats(n),
+        "g": np.arange(float(n)),
+        "first": 1e9,
+        "all": 1e9,
+        "most_systems": 9,
+        "most": 99,
+    },
+    "box_curvature": {
+        **BOX,
+        "K": np.eye(n),
+        "b": floats(n),
+        "V": floats(k, n),
+        "fit_intercept": True,
+        "most": 99,
+        "out": floats(k, k),
+    },
     "box_rounding": {
         **BOX,
         "b": floats(n),
@@ -199,6 +230,9 @@ LOOPS = {
     },
 }
 
+
+#: without a twin of the same name
+COMPILED = {"layer_forward", "layer_backward", "box_newton", "box_curvature"}
 
 #: lengths that one array alone decides: its axis may be longer or shorter
 FREE = {
@@ -296,7 +330,7 @@ def test_the_list_of_loops_is_complete():
     compiled = (
         {name for name in dir(_loops.core) if not name.startswith("_")} if _loops.HAS_EXTENSION else set()
     )
-    named = set(vars(numpy_core)) | compiled - {"version"} | {"layer_forward", "layer_backward"}
+    named = set(vars(numpy_core)) | compiled - {"version"} | COMPILED
     assert named == set(LOOPS) | {"inside"}
 
 

@@ -4,6 +4,7 @@ Modules: `_loops/smo`, `machines/smo`, `machines/box`, `machines/polish`.
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,12 @@ from kernelweave import _loops
 from kernelweave._allowance import allowed
 from kernelweave._checks import NotPSDError
 from kernelweave._loops import numpy_core
-from kernelweave.machines.box import UNBOUNDED, BoxProblem, derivatives, project, rescale
+from kernelweave._loops.box import balanced
+from kernelweave.machines import box, machine
+from kernelweave.machines import polish as newton
+from kernelweave.machines.box import UNBOUNDED, BoxProblem, derivatives, kernel_product, resolution
+from kernelweave.machines.losses import EpsilonInsensitive, Hinge, Huber, Squared, SquaredHinge
+from kernelweave.machines.machine import Machine
 from kernelweave.machines.polish import polish
 from kernelweave.machines.rounding import LONG_EPS
 from kernelweave.machines.smo import PATIENCE, _Run
@@ -66,8 +72,17 @@ def test_numbers_that_are_not_finite_end_the_rounds(wrong):
     assert rounds.idle == PATIENCE
 
 
+def gradient(problem, b):
+    return problem.linear + problem.ridge * b + problem.K @ b
+
+
+def infeasibility(problem, b):
+    box = max(float((problem.lower - b).max()), float((b - problem.upper).max()), 0.0)
+    return max(box, abs(math.fsum(b.tolist()) - problem.total))
+
+
 def run(core, problem, start, eps, most=10**6, shrink=True):
-    b, g = start.copy(), problem.gradient(start)
+    b, g = start.copy(), gradient(problem, start)
     report = core.box_smo(
         problem.K, problem.ridge, problem.lower, problem.upper, problem.kink, b, g, eps, most, shrink
     )
@@ -89,7 +104,7 @@ def test_smo_ends_where_no_pair_can_be_improved(core, kind, n, rng):
     np.testing.assert_allclose(g, gradient, atol=1e-11)
     up, down = derivatives(problem, b, gradient)
     assert max(down.max() - up.min(), 0.0) == pytest.approx(violation, abs=1e-11)
-    assert problem.infeasibility(b) <= 1e-12
+    assert infeasibility(problem, b) <= 1e-12
 
 
 @pytest.mark.skipif(not _loops.HAS_EXTENSION, reason="needs the compiled core")
@@ -130,8 +145,8 @@ def test_a_budget_is_kept_and_every_point_is_feasible(core, kind, rng):
         b, g, (steps, violation, _) = run(core, problem, start, 1e-12, most)
         assert steps <= most
         assert violation > 1e-5 or most == 230
-        assert problem.infeasibility(b) <= 1e-12
-        np.testing.assert_allclose(g, problem.gradient(b), atol=1e-11)
+        assert infeasibility(problem, b) <= 1e-12
+        np.testing.assert_allclose(g, gradient(problem, b), atol=1e-11)
 
 
 @pytest.mark.parametrize("core", CORES)
@@ -199,9 +214,52 @@ def test_newton_ends_at_the_solution_to_rounding(kind, rng):
     if kind == "l2svc":
         assert far.systems <= 6
     assert violation > 1e-5
-    up, down = derivatives(problem, found.b, problem.gradient(found.b))
+    up, down = derivatives(problem, found.b, gradient(problem, found.b))
     assert down.max() - up.min() <= 1e-12
-    assert problem.infeasibility(found.b) <= 1e-12
+    assert infeasibility(problem, found.b) <= 1e-12
+
+
+@pytest.mark.skipif(not _loops.HAS_EXTENSION, reason="needs the compiled core")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rank", [3, 120])
+def test_compiled_systems_are_those_of_LAPACK(kind, rank, rng, monkeypatch):
+    problem, start = make_box(kind, 120, rng)
+    Z = rng.normal(size=(120, rank))
+    problem = replace(problem, K=Z @ Z.T, ridge=problem.ridge + 0.5 * (kind == "weighted"))
+    for eps, work in ((1e-1, 1e9), (1e-3, 1e9), (1e-3, 2e4), (1e-3, 10.0)):
+        at = run(_loops.core, problem, start, eps)[:2]
+        found = polish(problem, *at, work)
+        with monkeypatch.context() as patch:
+            patch.setattr(newton, "HAS_EXTENSION", False)
+            wanted = polish(problem, *at, work)
+        assert (found.systems, found.solved) == (wanted.systems, wanted.solved)
+        np.testing.assert_allclose(problem.K @ found.b, problem.K @ wanted.b, atol=1e-7)
+        # too many rows are left to LAPACK
+        most = work / newton.SYSTEM_COST
+        few = _loops.core.box_newton(
+            *problem.box, problem.K, problem.total, *map(np.copy, at), most, most, 20, 1
+        )
+        assert few[0] == 0
+        assert few[2] == (wanted.systems > 0)
+
+
+@pytest.mark.skipif(not _loops.HAS_EXTENSION, reason="needs the compiled core")
+@pytest.mark.parametrize("loss", [Hinge(), SquaredHinge(), EpsilonInsensitive(0.1), Squared(), Huber(0.5)])
+@pytest.mark.parametrize("rank", [4, 60])
+def test_the_compiled_curvature_is_that_of_LAPACK(loss, rank, rng, monkeypatch):
+    X, V = rng.normal(size=(60, rank)), rng.normal(size=(3, 60))
+    y = np.sign(X[:, 0]) if loss.classifies else X[:, 0]
+    for fit_intercept in (True, False):
+        own = Machine(y, 2.0, loss, fit_intercept=fit_intercept)
+        K = X @ X.T + 1e-3 * np.eye(60)
+        b = own.solve(K, tol=1e-6).dual_coef
+        for at in (b, np.zeros(60)):
+            found = own.curvature(K, at, V)
+            with monkeypatch.context() as patch:
+                patch.setattr(machine, "FEW", -1)
+                np.testing.assert_allclose(found, own.curvature(K, at, V), rtol=1e-6, atol=1e-9)
+        assert found.shape == (3, 3)
+        assert own.curvature(0.0 * K, b, V).any() == (loss.ridged and own.free(b).size > fit_intercept)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -220,7 +278,7 @@ def test_newton_from_afar_is_feasible_and_never_worse(kind, steps, rng):
     # SMO goes on from there if Newton was no better
     np.testing.assert_array_equal((b, g), before)
     assert found.systems or steps < 40
-    assert problem.infeasibility(found.b) <= 1e-12
+    assert infeasibility(problem, found.b) <= 1e-12
     assert value(found.b) <= value(b) + 1e-12 * abs(value(b))
 
 
@@ -246,30 +304,65 @@ def test_newton_reports_a_negative_free_block(rng):
         np.ascontiguousarray(problem.K - 3 * np.eye(10)), problem.ridge, problem.linear, b * 0 - 9, b * 0 + 9
     )
     with pytest.raises(NotPSDError):
-        polish(wide, b, wide.gradient(b), 1e9)
+        polish(wide, b, gradient(wide, b), 1e9)
 
 
-@pytest.mark.parametrize("kind", ["svc", "svr", "meb", "weighted"])
-def test_any_start_becomes_feasible(kind, rng):
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("kind", ["svc", "l2svc", "svr", "weighted"])
+def test_any_start_becomes_feasible(core, kind, rng, monkeypatch):
+    monkeypatch.setattr(box, "core", core)
     problem, _ = make_box(kind, 40, rng)
     for size in (1e-3, 1.0, 1e6):
-        start = project(problem, size * rng.normal(size=40))
-        assert start is not None
-        assert problem.infeasibility(start) <= 1e-12
+        start = size * rng.normal(size=40)
+        at = problem.look(start, before=True)
+        assert at.infeasibility <= 1e-12
+        assert at.infeasibility == pytest.approx(infeasibility(problem, at.b), abs=1e-13)
+        # a multiple of what only clips and balances
+        only = balanced(problem.lower, problem.upper, start)
+        assert infeasibility(problem, only) <= 1e-12 * max(1.0, np.abs(only).max())
+        free = (at.b > problem.lower) & (at.b < problem.upper) & (only != 0)
+        np.testing.assert_allclose(at.b[free], only[free] * (at.b[free] / only[free])[:1], rtol=1e-12)
+    np.testing.assert_array_equal(problem.look(np.zeros(40), before=True).b, 0.0)
     if kind == "svc":
-        np.testing.assert_array_equal(project(problem, np.zeros(40)), 0.0)
         # only one sign is left after clipping: nothing to balance it with
-        assert project(problem, np.full(40, 1.0)) is None
-    feasible = project(problem, rng.uniform(size=40) * np.sign(-problem.linear))
-    np.testing.assert_allclose(project(problem, feasible), feasible, rtol=1e-13)
+        np.testing.assert_array_equal(problem.look(problem.linear, before=True).b, 0.0)
+    feasible = balanced(problem.lower, problem.upper, rng.uniform(size=40) * np.sign(-problem.linear))
+    np.testing.assert_allclose(balanced(problem.lower, problem.upper, feasible), feasible, rtol=1e-13)
+    far = problem.look(feasible + 1.0)
+    assert far.infeasibility == pytest.approx(infeasibility(problem, far.b), rel=1e-12)
 
 
-def test_the_best_multiple_is_taken(rng):
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_look_snaps_and_computes_anew(core, kind, rng, monkeypatch):
+    monkeypatch.setattr(box, "core", core)
+    problem = replace(make_box(kind, 40, rng, C=2.0)[0], entry_error=3e-15)
+    wanted = balanced(problem.lower, problem.upper, -problem.linear * rng.choice([0.0, 1.0, 9.0], size=40))
+    wanted = np.clip(wanted, problem.lower, problem.upper)
+    bound = (wanted == problem.lower) | (wanted == problem.upper)
+    near = np.where(bound, wanted * (1.0 + 1e-15) - 1e-16 * wanted.max() * (wanted == 0.0), wanted)
+    b, product, error, g, found, value, outside, *values = problem.look(near)
+    np.testing.assert_array_equal(b, wanted)
+    own_product, within = kernel_product(problem.K, wanted, problem.entry_error)
+    np.testing.assert_allclose(product, own_product, atol=1e-13)
+    np.testing.assert_allclose(error, within, rtol=1e-12)
+    np.testing.assert_allclose(g, gradient(problem, wanted), atol=1e-12)
+    assert found == pytest.approx(resolution(problem, wanted), rel=1e-12)
+    quadratic = wanted @ problem.K @ wanted + problem.ridge @ np.square(wanted)
+    own = 0.5 * quadratic + problem.linear @ wanted + problem.kink * np.abs(wanted).sum()
+    assert value == pytest.approx(own, abs=1e-12)
+    assert outside == pytest.approx(infeasibility(problem, wanted), abs=1e-13)
+    assert values == pytest.approx(problem.values(wanted, own_product), rel=1e-10, abs=1e-12)
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_the_best_multiple_is_taken(core, rng, monkeypatch):
+    monkeypatch.setattr(box, "core", core)
     problem, _ = make_box("svc", 40, rng, C=100.0)
-    start = project(problem, -1e-3 * problem.linear * rng.uniform(size=40))
-    b, g = rescale(problem, start, problem.gradient(start))
+    start = balanced(problem.lower, problem.upper, -1e-3 * problem.linear * rng.uniform(size=40))
+    b, _, _, g, *_ = problem.look(start, before=True)
     factor = b[np.argmax(np.abs(b))] / start[np.argmax(np.abs(b))]
     assert factor > 2
-    np.testing.assert_allclose(g, problem.gradient(b), atol=1e-12)
+    np.testing.assert_allclose(g, gradient(problem, b), atol=1e-12)
     # stationary along the ray, or at the end of the box
     assert abs(b @ g) <= 1e-10 or np.isclose(np.abs(b).max(), 100.0)

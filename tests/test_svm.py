@@ -433,12 +433,15 @@ def test_an_interrupt_is_noticed_between_chunks(rng, monkeypatch):
     inner = smo.core.box_smo
 
     def counted(*args):
+        if args[-2] == 0:
+            # a look
+            return inner(*args)
         calls.append(args[-2])
         if len(calls) == 3:
             raise KeyboardInterrupt
         return inner(*args)
 
-    monkeypatch.setattr(smo, "core", SimpleNamespace(box_smo=counted, add_rows=smo.core.add_rows))
+    monkeypatch.setattr(smo, "core", SimpleNamespace(box_smo=counted))
     monkeypatch.setattr(smo, "CHUNK", 1.0)
     with pytest.raises(KeyboardInterrupt):
         kw.solve_svc(K, y, 100.0)

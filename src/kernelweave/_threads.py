@@ -107,6 +107,7 @@ def _at_first() -> int:
     return _now()
 
 
+@lru_cache
 def threads_for(n_samples: int) -> int:
     """Threads of the compiled loops: one below `SMALL` rows, else as many as BLAS had on the first call.
 

@@ -46,6 +46,7 @@ numpy_core = SimpleNamespace(
     box_values=box.box_values,
     box_intercept=box.box_intercept,
     box_rounding=box.box_rounding,
+    box_look=box.box_look,
     logistic_intercept=logistic.logistic_intercept,
     logistic_expansion=logistic.logistic_expansion,
     compensated_sum=logistic.compensated_sum,

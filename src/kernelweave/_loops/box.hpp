@@ -46,7 +46,15 @@ inline void add_side(double e, double most, double ridge, double a, Values* sum)
     sum->gap += a * std::max(-e, 0.0) + (beyond > 0.0 ? (most - a) * beyond : 0.0) + 0.5 * ridge * apart * apart;
 }
 
-// four sums, so that no chain of roundings is long
+// in four sums, so that no chain of roundings is long
+template <class Term>
+double sum(size_t n, const Term& term) {
+    double total[4] = {};
+    for (size_t i = 0; i < n; ++i) total[i & 3] += term(i);
+    return (total[0] + total[1]) + (total[2] + total[3]);
+}
+
+// also four sums
 inline Values values(const Machine& m, const double* b, const double* product, double t) {
     Values sum[4] = {};
     for (size_t i = 0; i < m.n; ++i) {
@@ -136,6 +144,77 @@ inline double rounding(const Machine& m, const double* b, const double* product,
     sums += (form[0] + form[1]) + (form[2] + form[3]);
     const double share = side > 0.0 ? std::abs(missing) / side : 0.0;
     return (total[0] + total[1]) + (total[2] + total[3]) + EPS * (2.0 + std::sqrt(double(m.n))) * sums + share * away;
+}
+
+// Coefficients that differ from zero or a bound only by rounding are set to it.
+inline void snap(const Machine& m, double* b) {
+    double largest = 0.0;
+    for (size_t i = 0; i < m.n; ++i) largest = std::max(largest, std::abs(b[i]));
+    for (size_t i = 0; i < m.n; ++i) {
+        if (std::abs(b[i]) <= EPS * largest) b[i] = 0.0;
+        if (std::abs(b[i] - m.hi[i]) <= 16.0 * EPS * std::abs(m.hi[i])) b[i] = m.hi[i];
+        if (std::abs(b[i] - m.lo[i]) <= 16.0 * EPS * std::abs(m.lo[i])) b[i] = m.lo[i];
+    }
+}
+
+// Coefficients in the box that sum to zero, near others with the same zeros; all zero if one sign is missing.
+inline void balance(const Machine& m, double* b) {
+    for (size_t i = 0; i < m.n; ++i) b[i] = std::min(std::max(b[i], m.lo[i]), m.hi[i]);
+    const double above = sum(m.n, [&](size_t i) { return std::max(b[i], 0.0); });
+    const double below = sum(m.n, [&](size_t i) { return std::max(-b[i], 0.0); });
+    const double least = std::min(above, below);
+    for (size_t i = 0; i < m.n; ++i) b[i] *= least > 0.0 ? least / (b[i] > 0.0 ? above : below) : 0.0;
+}
+
+// The best multiple of coefficients that sum to zero; a solution for another C is often proportional to the solution.
+inline void multiply(const Machine& m, const double* K, double* b, double* product) {
+    std::fill(product, product + m.n, 0.0);
+    smo::add_rows(K, m.n, b, product);
+    double curvature = 0.0, slope = 0.0, most = UNBOUNDED;
+    for (size_t i = 0; i < m.n; ++i) {
+        if (b[i] == 0.0) continue;
+        curvature += b[i] * (product[i] + m.ridge[i] * b[i]);
+        slope += m.linear[i] * b[i] + m.kink * std::abs(b[i]);
+        const double end = b[i] > 0.0 ? m.hi[i] : m.lo[i];
+        // without a bound the ratio may overflow
+        if (std::abs(end) < UNBOUNDED) most = std::min(most, end / b[i]);
+    }
+    if (curvature <= 0.0 || slope >= 0.0) return;
+    const double factor = std::min(-slope / curvature, most);
+    for (size_t i = 0; i < m.n; ++i) b[i] = std::min(std::max(factor * b[i], m.lo[i]), m.hi[i]);
+}
+
+struct Found {
+    double resolution, value, infeasibility, primal, gap, t;
+};
+
+// Snapped coefficients, their product with K and a bound of its rounding errors, those of the entries of K as a share of
+// sqrt(K_ii K_jj), and the gradient; returns the rounding error of a derivative, the value of the program, the largest
+// violation of a constraint, and the values of the machine at the best intercept.
+inline Found look(const Machine& m, const double* K, double total, double entry_error, double* b, double* product, double* error,
+                  double* g) {
+    snap(m, b);
+    std::fill(product, product + m.n, 0.0);
+    smo::add_rows(K, m.n, b, product);
+    double used = 0.0, size = 0.0, form = 0.0, largest = 0.0, linear = 0.0, outside = 0.0;
+    for (size_t i = 0; i < m.n; ++i) {
+        const double diagonal = K[i * m.n + i];
+        used += b[i] != 0.0;
+        size += std::abs(b[i]);
+        error[i] = std::sqrt(std::max(diagonal, 0.0));
+        form += error[i] * std::abs(b[i]);
+        largest = std::max(largest, std::abs(diagonal + m.ridge[i]));
+        linear = std::max(linear, std::abs(m.linear[i]));
+        outside = std::max(outside, std::max(m.lo[i] - b[i], b[i] - m.hi[i]));
+        g[i] = m.linear[i] + m.ridge[i] * b[i] + product[i];
+    }
+    const double share = (EPS * (2.0 + std::sqrt(used)) + entry_error) * form;
+    for (size_t i = 0; i < m.n; ++i) error[i] *= share;
+    const double t = intercept(m, product), form_b = sum(m.n, [&](size_t i) { return b[i] * product[i]; });
+    const double value = 0.5 * sum(m.n, [&](size_t i) { return b[i] * (g[i] + m.linear[i]); }) + m.kink * size;
+    const Values found = values(m, b, product, t);
+    outside = std::max(outside, std::abs(sums::compensated(b, m.n) - total));
+    return {8.0 * EPS * (largest * size + linear), value, outside, 0.5 * form_b + found.loss, found.gap, t};
 }
 
 }  // namespace box

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from kernelweave._loops.packed import add_rows
 from kernelweave._types import Array
 
 EPS = float(np.finfo(np.float64).eps)
@@ -114,3 +115,71 @@ def box_rounding(
     total = float(error @ (residual + 0.5 * np.abs(b)))
     total += EPS * (2.0 + math.sqrt(len(b))) * (sums + float(np.abs(b) @ np.abs(product)))
     return total + (abs(missing) / float(side.sum()) * float(side @ away) if side.any() else 0.0)
+
+
+def _snapped(lo: Array, hi: Array, b: Array) -> Array:
+    """Coefficients, with those set to zero or to a bound that differ from it only by rounding."""
+    b = np.where(np.abs(b) <= EPS * float(np.abs(b).max()), 0.0, b)
+    b = np.where(np.abs(b - hi) <= 16.0 * EPS * np.abs(hi), hi, b)
+    return np.where(np.abs(b - lo) <= 16.0 * EPS * np.abs(lo), lo, b)
+
+
+def balanced(lo: Array, hi: Array, b: Array) -> Array:
+    """Coefficients in the box that sum to zero, near others with the same zeros; all zero if one sign is missing."""
+    b = np.clip(b, lo, hi)
+    above, below = float(b[b > 0].sum()), -float(b[b < 0].sum())
+    least = min(above, below)
+    return b * least / np.where(b > 0, above, below) if least > 0.0 else np.zeros_like(b)
+
+
+def _multiplied(linear: Array, ridge: Array, lo: Array, hi: Array, kink: float, K: Array, b: Array) -> Array:
+    """The best multiple of coefficients that sum to zero; a solution for another C is often proportional to it."""
+    curvature = float(b @ (b @ K + ridge * b))
+    slope = float(linear @ b) + kink * float(np.abs(b).sum())
+    if curvature <= 0.0 or slope >= 0.0:
+        return b
+    used = b != 0
+    with np.errstate(over="ignore"):
+        room = np.where(b > 0, hi, lo)[used] / b[used]
+    return np.clip(min(-slope / curvature, float(room.min())) * b, lo, hi)
+
+
+def box_look(
+    linear: Array,
+    ridge: Array,
+    lo: Array,
+    hi: Array,
+    kink: float,
+    K: Array,
+    total: float,
+    entry_error: float,
+    before: bool,
+    b: Array,
+    product: Array,
+    error: Array,
+    g: Array,
+) -> tuple[float, float, float, float, float, float]:
+    """Snapped coefficients, before a solution also feasible ones and their best multiple; product, errors and gradient.
+
+    Returns the rounding error of a derivative, the value of the program, its infeasibility, and what `box_values` does.
+    """
+    begins = before and total == 0.0
+    at = _multiplied(linear, ridge, lo, hi, kink, K, balanced(lo, hi, b)) if begins else b
+    b[:] = _snapped(lo, hi, at)
+    product[:] = 0.0
+    add_rows(K, b, product)
+    g[:] = linear + ridge * b + product
+    diagonal = np.diag(K)
+    # abs(K_ij) <= sqrt(K_ii K_jj), also for the terms of a sum of kernels; a product with abs(K) would be sharper
+    # only by a small factor
+    root = np.sqrt(np.maximum(diagonal, 0.0))
+    error[:] = root * (float(root @ np.abs(b)) * (EPS * (2.0 + math.sqrt(np.count_nonzero(b))) + entry_error))
+    largest, level, size = (
+        float(np.abs(diagonal + ridge).max()),
+        float(np.abs(linear).max()),
+        float(np.abs(b).sum()),
+    )
+    value = 0.5 * float(b @ (g + linear)) + kink * size
+    values = box_values(linear, ridge, lo, hi, kink, b, product, 0.0, True)
+    outside = max(float(np.maximum(lo - b, b - hi).max()), 0.0, abs(math.fsum(b.tolist()) - total))
+    return 8.0 * EPS * (largest * size + level), value, outside, *values

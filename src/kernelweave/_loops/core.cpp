@@ -185,6 +185,7 @@ KW_CLONES void mirror_tiles(double* P, size_t n, size_t part) {
 #include "box.hpp"
 #include "layers.hpp"
 #include "stack.hpp"
+#include "active_set.hpp"
 #include "cholesky.hpp"
 #include "columns.hpp"
 #include "blocks.hpp"
@@ -778,14 +779,14 @@ nb::tuple box_values(In1 linear, In1 ridge, In1 lo, In1 hi, double kink, In1 b, 
     expect("b", b, {machine.n});
     expect("product", product, {machine.n});
     box::Values found;
-    double form[4] = {};
+    double primal;
     {
         nb::gil_scoped_release free;
         if (find) t = box::intercept(machine, product.data());
         found = box::values(machine, b.data(), product.data(), t);
-        for (size_t i = 0; i < machine.n; ++i) form[i & 3] += b.data()[i] * product.data()[i];
+        primal = 0.5 * box::sum(machine.n, [&](size_t i) { return b.data()[i] * product.data()[i]; }) + found.loss;
     }
-    return nb::make_tuple(0.5 * ((form[0] + form[1]) + (form[2] + form[3])) + found.loss, found.gap, t);
+    return nb::make_tuple(primal, found.gap, t);
 }
 
 double box_rounding(In1 linear, In1 ridge, In1 lo, In1 hi, double kink, In1 b, In1 product, double t, In1 error,
@@ -796,6 +797,57 @@ double box_rounding(In1 linear, In1 ridge, In1 lo, In1 hi, double kink, In1 b, I
     expect("error", error, {machine.n});
     nb::gil_scoped_release free;
     return box::rounding(machine, b.data(), product.data(), t, error.data(), sums, fit_intercept);
+}
+
+// see box.hpp; b is snapped, and before a solution balanced and multiplied; product, error and g are results; returns the
+// rounding error of a derivative, the value of the program, its infeasibility, and what box_values does
+nb::tuple box_look(In1 linear, In1 ridge, In1 lo, In1 hi, double kink, In2 K, double total, double entry_error, bool before,
+                   Out1 b, Out1 product, Out1 error, Out1 g) {
+    const box::Machine machine = box_machine(linear, ridge, lo, hi, kink);
+    expect("K", K, {machine.n, machine.n});
+    expect("b", b, {machine.n});
+    expect("product", product, {machine.n});
+    expect("error", error, {machine.n});
+    expect("g", g, {machine.n});
+    box::Found at;
+    {
+        nb::gil_scoped_release free;
+        if (before && total == 0.0) {
+            box::balance(machine, b.data());
+            box::multiply(machine, K.data(), b.data(), product.data());
+        }
+        at = box::look(machine, K.data(), total, entry_error, b.data(), product.data(), error.data(), g.data());
+    }
+    return nb::make_tuple(at.resolution, at.value, at.infeasibility, at.primal, at.gap, at.t);
+}
+
+// see active_set.hpp; b and g change; returns (systems, whether they ended at a solution, whether LAPACK is needed)
+nb::tuple box_newton(In1 linear, In1 ridge, In1 lo, In1 hi, double kink, In2 K, double total, Out1 b, Out1 g, double first,
+                     double all, int64_t most_systems, int64_t most) {
+    const box::Machine machine = box_machine(linear, ridge, lo, hi, kink);
+    expect("K", K, {machine.n, machine.n});
+    expect("b", b, {machine.n});
+    expect("g", g, {machine.n});
+    active::Report report;
+    {
+        nb::gil_scoped_release free;
+        report = active::solve(K.data(), machine, total, b.data(), g.data(), first, all, most_systems, size_t(most));
+    }
+    return nb::make_tuple(report.systems, report.solved, report.left);
+}
+
+// out (k, k) = second derivatives in the weights of kernels with the products V (k, n); false, without a result, where more
+// than `most` rows are free
+bool box_curvature(In1 linear, In1 ridge, In1 lo, In1 hi, double kink, In2 K, In1 b, In2 V, bool fit_intercept, int64_t most,
+                   Out2 out) {
+    const box::Machine machine = box_machine(linear, ridge, lo, hi, kink);
+    const size_t k = V.shape(0);
+    expect("K", K, {machine.n, machine.n});
+    expect("b", b, {machine.n});
+    expect("V", V, {k, machine.n});
+    expect("out", out, {k, k});
+    nb::gil_scoped_release free;
+    return active::curvature(K.data(), machine, b.data(), V.data(), k, fit_intercept, size_t(most), out.data());
 }
 
 // out (k,) = sum_ij H_ij K_m,ij of the packed kernels m in idx, from the upper triangle of the symmetric H
@@ -1103,6 +1155,9 @@ NB_MODULE(_core, module) {
     module.def("box_values", &box_values);
     module.def("box_intercept", &box_intercept);
     module.def("box_rounding", &box_rounding);
+    module.def("box_look", &box_look);
+    module.def("box_newton", &box_newton);
+    module.def("box_curvature", &box_curvature);
     module.def("logistic_intercept", &logistic_intercept);
     module.def("logistic_expansion", &logistic_expansion);
     module.def("compensated_sum", &compensated_sum);

@@ -385,4 +385,4 @@ def path_task(
 
 def was_interrupted(paths: Sequence[Path]) -> bool:
     """Whether Ctrl-C or a callback ended a path."""
-    return any(path.status[-1] is Status.INTERRUPTED for path in paths)
+    return any(path.solutions[-1].certificate.status is Status.INTERRUPTED for path in paths)

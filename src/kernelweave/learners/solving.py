@@ -54,10 +54,19 @@ class MarginSolution(Solution):
     Attributes
     ----------
     outputs : tuple of Solution
+    radius2 : array of shape (n_outputs,) or None
+        Squared radii of the learnt kernels, if all have one.
+    upper_layers : tuple of TrainedLayers or None
+        Layers above the sum of kernels, for every output; empty if there are none.
+    layer_weights : array of shape ([n_outputs,] n_layers, n_kernels) or None
+        Weights of all layers, NaN for missing kernels; None without layers.
     """
 
     intercept: Array
     outputs: tuple[Solution, ...] = field(default=(), repr=False)
+    radius2: Array | None = field(default=None, repr=False)
+    upper_layers: tuple[TrainedLayers | None, ...] = field(default=(), repr=False)
+    layer_weights: Array | None = field(default=None, repr=False)
 
     @property
     def histories(self) -> tuple[Mapping[str, Array], ...]:
@@ -65,47 +74,15 @@ class MarginSolution(Solution):
         return tuple(one.trace for one in self.outputs)
 
     @cached_property
-    def _deep(self) -> list[DeepSolution]:
-        """Outputs with layers."""
-        return [one for one in self.outputs if isinstance(one, DeepSolution)]
-
-    @property
-    def radius2(self) -> Array | None:
-        """Squared radii of the learnt kernels, if all have one."""
-        found = [getattr(one, "radius2", None) for one in self.outputs]
-        return None if None in found else np.array(found, dtype=np.float64)
-
-    @cached_property
     def stationarity(self) -> Array | None:
         """Distance of the weights of each output from a stationary point, if the criterion is not convex."""
-        found, deep = [one.stationarity for one in self.outputs], bool(self._deep)
+        found = [one.stationarity for one in self.outputs]
+        deep = any(isinstance(one, DeepSolution) for one in self.outputs)
         if not deep and None in found:
             return None
         # an output with a single class has no machine
         values = np.array([0.0 if value is None else value for value in found], dtype=np.float64)
         return None if deep and np.isnan(values).any() else values
-
-    @property
-    def upper_layers(self) -> tuple[TrainedLayers | None, ...]:
-        """Layers above the sum of kernels, for every output; empty if there are none."""
-        if not self._deep or self._deep[0].upper is None:
-            return ()
-        return tuple(one.upper if isinstance(one, DeepSolution) else None for one in self.outputs)
-
-    @cached_property
-    def layer_weights(self) -> Array | None:
-        """Weights of all layers, ([n_outputs,] n_layers, n_kernels), NaN for missing kernels; None without layers."""
-        deep = self._deep[0].layer_weights if self._deep else ()
-        if not deep:
-            return None
-        width = max(len(w) for w in deep)
-        out = np.full((len(self.outputs), len(deep), width), np.nan)
-        for block, one in zip(out, self.outputs, strict=True):
-            # an output without a machine has no layers: equal weights are shown
-            own = one.layer_weights if isinstance(one, DeepSolution) else ()
-            for row, w in zip(block, own or [np.full(len(w), 1.0 / len(w)) for w in deep], strict=True):
-                row[: len(w)] = w
-        return out[0] if len(out) == 1 else out
 
     @classmethod
     def joined(cls, found: list[Solution], alpha: float) -> MarginSolution:
@@ -115,6 +92,8 @@ class MarginSolution(Solution):
             *map(attrgetter(*names), found), strict=True
         )
         n_features = max(map(len, features))
+        # of a kernel with layers or a radius
+        more = {} if {*map(type, found)} == {Solution} else _of_kernels(found)
         return cls(
             weights=weights[0] if len(found) == 1 else np.array(weights),
             dual_coef=np.column_stack(coefs),
@@ -129,7 +108,30 @@ class MarginSolution(Solution):
             feature_coef=np.column_stack([own if own.size else np.zeros(n_features) for own in features])
             if n_features
             else np.empty(0),
+            **more,
         )
+
+
+def _of_kernels(found: list[Solution]) -> dict[str, Any]:
+    """What is known of the kernels of outputs, beside their weights."""
+    more: dict[str, Any] = {}
+    radii = [getattr(one, "radius2", None) for one in found]
+    if None not in radii:
+        more["radius2"] = np.array(radii, dtype=np.float64)
+    deep = [one for one in found if isinstance(one, DeepSolution)]
+    if not deep:
+        return more
+    if deep[0].upper is not None:
+        more["upper_layers"] = tuple(one.upper if isinstance(one, DeepSolution) else None for one in found)
+    if layers := deep[0].layer_weights:
+        out = np.full((len(found), len(layers), max(map(len, layers))), np.nan)
+        for block, one in zip(out, found, strict=True):
+            # an output without a machine has no layers: equal weights are shown
+            own = one.layer_weights if isinstance(one, DeepSolution) else ()
+            for row, w in zip(block, own or [np.full(len(w), 1.0 / len(w)) for w in layers], strict=True):
+                row[: len(w)] = w
+        more["layer_weights"] = out[0] if len(out) == 1 else out
+    return more
 
 
 @dataclass(frozen=True, eq=False)
@@ -414,11 +416,14 @@ class CostLearner(Learner):
                         continue
                     with allowed(seconds=self.max_time):
                         learnt = one.learn(replace(output, problem=output.problem.at(one.C)))
-                    found.append(check_value(SOLUTION, "learn(output)", learnt, of=owner))
+                    if not isinstance(learnt, Solution):
+                        check_value(SOLUTION, "learn(output)", learnt, of=owner)
+                    found.append(learnt)
                     output.start.remember(found[-1])
                 yield MarginSolution.joined(found, alpha)
-                if Status.INTERRUPTED in [each.certificate.status for each in found]:
-                    return
+                for each in found:
+                    if each.certificate.status is Status.INTERRUPTED:
+                        return
 
         return Path.collect(solutions(), len(alphas), callback)
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from kernelweave._checks import RowWeights, Start, check_row_weights
 from kernelweave._parameters import MaxIter, MaxTime, Nonnegative, Switch, Tol, checked, renamed
 from kernelweave._types import Array
-from kernelweave.machines.box import BoxProblem, OnIndefinite, Values, as_kernel, check_start, project
+from kernelweave.machines.box import BoxProblem, OnIndefinite, Point, Values, as_kernel, check_start
 from kernelweave.machines.rounding import EPS, sum_error
 from kernelweave.machines.smo import solve_box
 from kernelweave.results import Ball
@@ -100,13 +100,14 @@ def solve_meb(
     ridges = np.divide(ridge, counts, out=np.zeros(n), where=inside)
     diagonal = np.diag(matrix) + ridge
     problem = _Enclosing(matrix, ridges, -0.5 * diagonal, np.zeros(n), inside.astype(np.float64), total=1.0)
-    start = None if start is None else project(problem, check_start(start, n))
-    if start is None:
+    begin = np.zeros(n) if start is None else np.clip(check_start(start, n), 0.0, problem.upper)
+    if begin.any():
+        begin /= begin.sum()
+    else:
         # the row farthest from the mean would cost n^2, and hardly improves on another row
-        start = np.zeros(n)
-        start[int(np.argmax(np.where(inside, diagonal, -np.inf)))] = 1.0
+        begin[int(np.argmax(np.where(inside, diagonal, -np.inf)))] = 1.0
 
-    found, product = solve_box(problem, tol=tol, max_iter=max_iter, start=start)
+    found, product = solve_box(problem, tol=tol, max_iter=max_iter, start=begin)
     b = found.dual_coef
     return found.extended(
         Ball,
@@ -130,6 +131,11 @@ class _Enclosing(BoxProblem):
     def inside(self) -> NDArray[np.bool_]:
         """Rows that the ball must contain."""
         return self.upper > 0.0
+
+    def look(self, at: Array, *, before: bool = False) -> Point:
+        """Coefficients with their values."""
+        found = super().look(at, before=before)
+        return Point(*found[:-3], *self.values(found.b, found.product))
 
     def values(self, b: Array, product: Array) -> Values:
         """The largest distance of a row that the ball must contain, and the gap."""

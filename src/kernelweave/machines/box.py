@@ -9,7 +9,6 @@ some level lies between all D and all U.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, NamedTuple, Protocol, Self, TypeAlias
@@ -56,6 +55,31 @@ class Values(NamedTuple):
     intercept : float
     """
 
+    primal: float
+    gap: float
+    intercept: float
+
+
+class Point(NamedTuple):
+    """Coefficients of a box problem as they are reported, and what is known of them.
+
+    Attributes
+    ----------
+    b, product, error, g : arrays of shape (n,)
+        Coefficients, their product with K and a bound of its rounding errors, and ``Q b + linear``.
+    resolution, value, infeasibility : float
+        The rounding error of an entry of g, the value of the problem, and the largest violation of a constraint.
+    primal, gap, intercept : float
+        As in `Values`.
+    """
+
+    b: Array
+    product: Array
+    error: Array
+    g: Array
+    resolution: float
+    value: float
+    infeasibility: float
     primal: float
     gap: float
     intercept: float
@@ -128,16 +152,19 @@ class BoxProblem:
     total: float = 0.0
     entry_error: float = 0.0
 
-    def gradient(self, b: Array) -> Array:
-        """``Q b + linear``; only rows of K with a coefficient are read."""
-        g = self.linear + self.ridge * b
-        core.add_rows(self.K, b, g)
-        return g
-
-    @property
+    @cached_property
     def box(self) -> Box:
         """All but the kernel, in numbers."""
         return self.linear, self.ridge, self.lower, self.upper, self.kink
+
+    def look(self, at: Array, *, before: bool = False) -> Point:
+        """Coefficients without differences from zero and bounds that are only rounding.
+
+        Before a solution those that must sum to zero are made feasible, and multiplied by the best factor.
+        """
+        b, (product, error, g) = at.copy(), np.empty((3, len(at)))
+        own = self.K, self.total, self.entry_error, before, b, product, error, g
+        return Point(b, product, error, g, *core.box_look(*self.box, *own))
 
     def values(self, b: Array, product: Array) -> Values:
         """The values of the machine at b, at the best intercept, with ``product = K b``."""
@@ -150,16 +177,6 @@ class BoxProblem:
     def scaled(self, factor: float) -> Self:
         """The problem with C multiplied by a factor."""
         return replace(self, ridge=self.ridge / factor, lower=self.lower * factor, upper=self.upper * factor)
-
-    @cached_property
-    def sizes(self) -> tuple[float, float]:
-        """The largest entries of ``Q`` and of the linear term."""
-        return float(np.abs(self.K.diagonal() + self.ridge).max()), float(np.abs(self.linear).max())
-
-    def infeasibility(self, b: Array) -> float:
-        """Largest violation of a constraint."""
-        box = max(float((self.lower - b).max()), float((b - self.upper).max()), 0.0)
-        return max(box, abs(math.fsum(b.tolist()) - self.total))
 
 
 def kernel_product(K: Array, b: Array, entries: float = 0.0, *, long: bool = False) -> tuple[Array, Array]:
@@ -185,46 +202,11 @@ def derivatives(problem: BoxProblem, b: Array, g: Array) -> tuple[Array, Array]:
 
 def resolution(problem: BoxProblem, b: Array) -> float:
     """Rounding error of a derivative at b."""
-    largest, level = problem.sizes
+    largest, level = (
+        float(np.abs(problem.K.diagonal() + problem.ridge).max()),
+        float(np.abs(problem.linear).max()),
+    )
     return 8.0 * EPS * (largest * float(np.abs(b).sum()) + level)
-
-
-def project(problem: BoxProblem, start: Array) -> Array | None:
-    """Feasible coefficients near `start` with the same zeros; None if all are zero."""
-    b = np.minimum(np.maximum(start, problem.lower), problem.upper)
-    if problem.total == 0.0:
-        above, below = float(b[b > 0].sum()), -float(b[b < 0].sum())
-        if above == 0.0 or below == 0.0:
-            return np.zeros_like(b) if not b.any() else None
-        if above > below:
-            b[b > 0] *= below / above
-        else:
-            b[b < 0] *= above / below
-        return b
-    size = float(b.sum())
-    return b * (problem.total / size) if size > 0 else None
-
-
-def snap(problem: BoxProblem, b: Array) -> Array:
-    """Coefficients, with those set to zero or to a bound that differ from it only by rounding."""
-    b = np.where(np.abs(b) <= EPS * float(np.abs(b).max()), 0.0, b)
-    b = np.where(np.abs(b - problem.upper) <= 16.0 * EPS * np.abs(problem.upper), problem.upper, b)
-    return np.where(np.abs(b - problem.lower) <= 16.0 * EPS * np.abs(problem.lower), problem.lower, b)
-
-
-def rescale(problem: BoxProblem, b: Array, g: Array) -> tuple[Array, Array]:
-    """The best point on the ray through b; a solution for another C is often proportional to the solution."""
-    product = g - problem.linear
-    curvature = float(b @ product)
-    slope = float(problem.linear @ b) + problem.kink * float(np.abs(b).sum())
-    if problem.total != 0.0 or curvature <= 0.0 or slope >= 0.0:
-        return b, g
-    used = b != 0
-    with np.errstate(over="ignore"):
-        room = np.where(b > 0, problem.upper, problem.lower)[used] / b[used]
-    factor = min(-slope / curvature, float(room.min()))
-    b = np.minimum(np.maximum(factor * b, problem.lower), problem.upper)
-    return snap(problem, b), problem.linear + factor * product
 
 
 def as_kernel(K: ArrayLike, on_indefinite: str, *, check: bool = True) -> Array:

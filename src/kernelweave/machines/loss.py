@@ -29,7 +29,7 @@ from kernelweave._parameters import ReadableSignature
 from kernelweave._threads import blas_threads_for
 from kernelweave._types import Array, Index
 from kernelweave.machines.bordered import Bordered, Coupled, Root, Weighted
-from kernelweave.machines.box import UNBOUNDED, Box, BoxProblem, Values, WithData, kernel_product, project
+from kernelweave.machines.box import UNBOUNDED, Box, BoxProblem, Values, WithData, kernel_product
 from kernelweave.machines.rounding import EPS, imbalance, sum_error
 from kernelweave.machines.smo import solve_box
 from kernelweave.machines.smooth import crossing, limits_of, solve_augmented
@@ -827,9 +827,7 @@ class BoxLoss(Loss):
             return super().solve(machine, K, tol, start, entry_error)
         linear, ridge, low, high, tube = machine.box
         problem = BoxProblem(K, ridge, linear, low, high, tube, entry_error=entry_error)
-        begin = None if start is None else project(problem, start)
-        if begin is None:
-            begin = np.zeros(len(K))
+        begin = np.zeros(len(K)) if start is None else start
         return solve_box(problem, tol=tol, max_iter=machine.max_iter, start=begin)[0]
 
 

@@ -18,11 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import InputError, check_row_weights, of_given_rows
-from kernelweave._loops import core
+from kernelweave._loops import HAS_EXTENSION, core
 from kernelweave._types import Array
 from kernelweave.machines.box import Box, Values, kernel_product
-from kernelweave.machines.loss import Loss
+from kernelweave.machines.loss import BoxLoss, Loss
 from kernelweave.machines.losses import Hinge
+from kernelweave.machines.polish import FEW
 from kernelweave.results import Certificate, MachineSolution, Solution, Statement, Status
 
 #: Tolerance of the box and of the sum of coefficients, as a share of the sum of their sizes.
@@ -56,6 +57,8 @@ class Machine:
     @cached_property
     def costs(self) -> Array:
         """C times the sample weights."""
+        if self.sample_weight is None:
+            return np.full(len(self.y), self.C)
         return self.C * check_row_weights(self.sample_weight, len(self.y))
 
     def restricted(self, rows: NDArray[np.int64]) -> Machine:
@@ -172,8 +175,11 @@ class Machine:
         that sum to zero; V (n_kernels, n_samples) holds the K_m b. It is valid as long as the free rows do not
         change.
         """
-        where, own = self.free(b), self.fit_intercept
-        system = None
+        own, out = self.fit_intercept, np.empty((len(V), len(V)))
+        compiled = HAS_EXTENSION and isinstance(self.loss, BoxLoss)
+        if compiled and core.box_curvature(*self.box, K, b, V, own, FEW, out):
+            return out
+        where, system = self.free(b), None
         if len(where) > int(own):
             system = self.loss.system(K, self.y, self.costs, b, where, fit_intercept=own)
         return np.zeros((len(V), len(V))) if system is None else system.quadratic_forms(V[:, where])

@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from kernelweave._allowance import spend, used_up
+from kernelweave._allowance import used_up
 from kernelweave._checks import NotPSDError
-from kernelweave._loops import core
+from kernelweave._loops import HAS_EXTENSION, core
 from kernelweave._threads import blas_threads_for
 from kernelweave._types import Array
 from kernelweave.machines.box import INDEFINITE, BoxProblem, derivatives, resolution
@@ -39,8 +39,8 @@ MOST_SYSTEMS = 20
 SYSTEM_COST = 1.0 / 40.0
 #: Largest cost of a run, as a multiple of the cost of the preceding SMO steps.
 SHARE = 2.0
-#: Largest number of free coefficients for a dense factor, whose memory is its square.
-MOST_FREE = 6000
+#: Largest number of free coefficients for a dense factor, whose memory is its square, and for the compiled one.
+MOST_FREE, FEW = 6000, 128
 
 
 class Polished(NamedTuple):
@@ -66,7 +66,6 @@ def _step(problem: BoxProblem, free: NDArray[np.int64], slope: Array, missing: f
 
     The factor of Q_FF is that with the smallest jitter that makes it positive definite.
     """
-    spend(1.0)
     n = len(free)
     block = problem.K[free[:, None], free]
     block.flat[:: n + 1] += problem.ridge[free]
@@ -119,13 +118,22 @@ def polish(problem: BoxProblem, b: Array, g: Array, work: float) -> Polished:
         SMO steps since the last try, times n. Systems cost ``n_free^3 / 3`` each and read the rows of K whose
         coefficients change; a try costs about as much as the steps, so that nothing is tried after few steps.
     """
+    systems, solved, large, end = 0, False, True, b.copy()
+    if HAS_EXTENSION:
+        most = work / SYSTEM_COST
+        own = problem.K, problem.total, end, g.copy(), most, SHARE * most, MOST_SYSTEMS, FEW
+        systems, solved, large = core.box_newton(*problem.box, *own)
+        if solved or not (systems or large):
+            return Polished(end, systems, solved)
     free = _free(problem, b)
-    n_free = int(np.count_nonzero(free))
-    if not 2 <= n_free <= MOST_FREE or SYSTEM_COST * n_free**3 > work:
-        return Polished(b, 0)
-    found = _active_set(problem, b, g, free, work)
-    if found.solved:
-        return found
+    found = Polished(b, systems)
+    if large:
+        n_free = int(np.count_nonzero(free))
+        if not 2 <= n_free <= MOST_FREE or SYSTEM_COST * n_free**3 > work:
+            return Polished(b, 0)
+        found = _active_set(problem, b, g, free, work)
+        if found.solved:
+            return found
     rest = _descend(problem, b, g, free, work)
     return rest._replace(systems=found.systems + rest.systems)
 

@@ -14,6 +14,7 @@ N. J. Higham, T. Mary, A new approach to probabilistic rounding error analysis, 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -27,6 +28,7 @@ EPS = float(np.finfo(np.float64).eps)
 LONG_EPS = float(np.finfo(np.longdouble).eps)
 
 
+@lru_cache
 def sum_error(n_terms: int, *, long: bool = False) -> float:
     """Error of a sum of that many terms, as a share of the sum of their sizes."""
     return (LONG_EPS if long else EPS) * (2.0 + math.sqrt(n_terms))

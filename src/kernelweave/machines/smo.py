@@ -12,22 +12,20 @@ machines, Journal of Machine Learning Research 6 (2005), 1889-1918: the choice o
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 import numpy as np
 
 from kernelweave._allowance import spend, used_up
 from kernelweave._checks import NotPSDError
 from kernelweave._loops import core
-from kernelweave._threads import blas_threads_for
 from kernelweave._types import Array
 from kernelweave.machines.box import (
     INDEFINITE,
     BoxProblem,
+    Point,
     Values,
-    derivatives,
     kernel_product,
-    rescale,
-    resolution,
-    snap,
 )
 from kernelweave.machines.polish import polish
 from kernelweave.results import Certificate, MachineSolution, Status, limit_reached
@@ -60,7 +58,7 @@ def solve_box(
     max_iter : int or None
         Largest number of SMO steps; None: ``10^6 + 100 n``.
     start : array of shape (n,)
-        Feasible.
+        Coefficients; feasible, unless they must sum to zero.
 
     Returns
     -------
@@ -75,21 +73,20 @@ def solve_box(
         Negative curvature was found.
     """
     limit = 1_000_000 + 100 * len(start) if max_iter is None else max_iter
-    with blas_threads_for(len(start)):
-        run = _Run(problem, tol, limit, start)
-        # a warm start gets more rounds, because the next method discards it
-        if not run.rounds(FIRST_ROUNDS + 3 if start.any() else FIRST_ROUNDS):
-            if problem.total == 0.0 and run.steps < limit:
-                _raise_costs(run)
-            run.rounds()
+    run = _Run(problem, tol, limit, start)
+    # a warm start gets more rounds, because the next method discards it
+    if not run.rounds(FIRST_ROUNDS + 3 if run.warm else FIRST_ROUNDS):
+        if problem.total == 0.0 and run.steps < limit:
+            _raise_costs(run)
+        run.rounds()
+    found, product = run.certified(tol)
+    at = found.certificate
+    left = tol * abs(at.primal) - at.rounding
+    if at.status is Status.ROUNDING and left > 0.0:
+        # another try, if rounding leaves a part of the tolerance
+        run.tol, run.idle = 0.5 * left / abs(at.primal), 0
+        run.rounds()
         found, product = run.certified(tol)
-        at = found.certificate
-        left = tol * abs(at.primal) - at.rounding
-        if at.status is Status.ROUNDING and left > 0.0:
-            # another try, if rounding leaves a part of the tolerance
-            run.tol, run.idle = 0.5 * left / abs(at.primal), 0
-            run.rounds()
-            found, product = run.certified(tol)
     return found, product
 
 
@@ -99,36 +96,18 @@ class _Run:
     def __init__(self, problem: BoxProblem, tol: float, limit: int, start: Array) -> None:
         self.problem, self.tol, self.limit = problem, tol, limit
         self.steps = self.systems = self.idle = 0
-        self.count = int(np.count_nonzero(start) > 1)  # a given start counts as a round
         self.work = 0.0
         self.budget = max(5 * len(start), 1000)
-        self.best_b, self.best = start, Values(np.inf, np.inf, 0.0)
-        # the product of the best coefficients with the kernel and its errors, if they were computed for their values
-        self.product: tuple[Array, Array] | None = None
-        self.move_to(start)
+        self.best = self.move_to(start)
+        self.warm = bool(self.b.any())
+        self.count = int(np.count_nonzero(self.b) > 1)  # a given start counts as a round
 
-    def move_to(self, start: Array) -> None:
-        """Continue from other feasible coefficients, or the best multiple of them."""
-        problem, b = self.problem, start.copy()
-        g = problem.gradient(b)
-        self.b, self.g = b, g = rescale(problem, b, g) if start.any() else (b, g)
-        self.eps = 0.0
-        self.value = self._finish_round(problem.values(b, g - problem.linear - problem.ridge * b))
-
-    def _measured(self) -> tuple[Values, tuple[Array, Array]]:
-        """The values of the certificate: the gradient was updated step by step, and is now computed again."""
-        problem = self.problem
-        self.b = b = snap(problem, self.b)
-        product, error = kernel_product(problem.K, b, problem.entry_error)
-        self.g = problem.linear + problem.ridge * b + product
-        return problem.values(b, product), (product, error)
-
-    def _finish_round(self, here: Values, product: tuple[Array, Array] | None = None) -> float:
-        """Store the present point if it has the smallest gap; returns the objective of the box problem."""
-        problem, b = self.problem, self.b
-        if here.gap < self.best.gap:
-            self.best_b, self.best, self.product = b.copy(), here, product
-        return 0.5 * float(b @ (self.g + problem.linear)) + problem.kink * float(np.abs(b).sum())
+    def move_to(self, start: Array) -> Point:
+        """Continue from other coefficients, or the best multiple of them."""
+        here = self.problem.look(start, before=True)
+        self.b, self.g, self.eps = here.b.copy(), here.g.copy(), 0.0
+        self.resolution, self.value = here.resolution, here.value
+        return here
 
     def rounds(self, most: float = np.inf) -> bool:
         """Run at most that many rounds of SMO and Newton; returns whether the tolerance is met."""
@@ -139,81 +118,59 @@ class _Run:
             count += 1
             self.count += 1
             before = self.best.gap
-            if self.eps == 0.0:
-                up, down = derivatives(problem, self.b, self.g)
-                self.eps = max(1e-2 * float(down.max() - up.min()), 1e-300)
-            self.eps = max(self.eps, resolution(problem, self.b))
             reached = self._smo(min(self.budget, self.limit - self.steps))
-            b, product = self.b, None
-            here = problem.values(b, self.g - problem.linear - problem.ridge * b)
-            if good := here.gap <= self.tol * abs(here.primal):
-                here, product = self._measured()
-                good = here.gap <= self.tol * abs(here.primal)
+            here, systems = problem.look(self.b), 0
             # the free set after a first coarse round is rarely the final one
             near = not reached or (self.count > 1 and here.gap <= 1e-2 * abs(here.primal))
-            if near and not good and self.steps < self.limit:
-                here, product = self._newton(here, product)
-            value = self._finish_round(here, product)
-            falling = value < self.value - 1e-9 * abs(self.value)
+            if near and not here.gap <= self.tol * abs(here.primal) and self.steps < self.limit:
+                b, systems, _ = polish(problem, self.b, self.g, self.work)
+                if systems:
+                    self.systems, self.work = self.systems + systems, 0.0
+                    there = problem.look(b)
+                    if there.gap < here.gap:
+                        self.b, self.g, here = there.b.copy(), there.g.copy(), there
+            spend(1.0 + systems)
+            # not a number at first if it is never one
+            if here.gap < self.best.gap or not self.best.gap < np.inf:
+                self.best = here
+            falling = here.value < self.value - 1e-9 * abs(self.value)
             # strictly less, so that infinite gaps, and those of 0 beside values that are not numbers, are no progress
             self.idle = 0 if falling or self.best.gap < 0.9 * before else self.idle + 1
-            self.value = value
+            self.resolution, self.value = here.resolution, here.value
             if reached:
                 share = self.tol * abs(self.best.primal) / self.best.gap if self.best.gap > 0 else 1.0
                 self.eps *= min(max(0.3 * share, 1e-2), 0.3)
             else:
                 self.budget *= 2
-            spend(1.0)
         return True
 
     def _smo(self, budget: int) -> bool:
-        """SMO in chunks; returns whether the violation fell to `eps`."""
-        problem, b, total = self.problem, self.b, 0
-        size = max(int(CHUNK / len(b)), 100)
+        """SMO in chunks; returns whether the violation fell to `eps`, of which a first value is found here."""
+        problem, total = self.problem, 0
+        size = max(int(CHUNK / len(self.b)), 100)
+        own = problem.K, problem.ridge, problem.lower, problem.upper, problem.kink, self.b, self.g
+        if self.eps == 0.0:
+            self.eps = max(1e-2 * core.box_smo(*own, 1.0, 0, False)[1], 1e-300)
+        self.eps = max(self.eps, self.resolution)
         while True:
             chunk = min(size, budget - total)
-            steps, violation, curvature = core.box_smo(
-                problem.K, problem.ridge, problem.lower, problem.upper, problem.kink,
-                b, self.g, self.eps, chunk, True,
-            )  # fmt: skip
+            steps, violation, curvature = core.box_smo(*own, self.eps, chunk, True)
             total += steps
             if curvature < -NEGATIVE:
                 raise NotPSDError(INDEFINITE)
             if violation <= self.eps or steps < chunk or total >= budget or used_up():
                 break
         self.steps += total
-        self.work += float(total * len(b))
+        self.work += float(total * len(self.b))
         return bool(violation <= self.eps)
-
-    def _newton(
-        self, here: Values, product: tuple[Array, Array] | None
-    ) -> tuple[Values, tuple[Array, Array] | None]:
-        """Newton steps, which are kept if the gap is smaller than here; returns the values of the point."""
-        old = self.b, self.g
-        b, systems, _ = polish(self.problem, *old, self.work)
-        if not systems:
-            return here, product
-        self.systems += systems
-        self.work = 0.0
-        self.b = b
-        there, new = self._measured()
-        if there.gap < here.gap:
-            return there, new
-        self.b, self.g = old
-        return here, product
 
     def certified(self, tol: float) -> tuple[MachineSolution, Array]:
         """The best coefficients, with a certificate and its rounding errors, and their product with the kernel."""
-        problem, b, at = self.problem, self.best_b, self.best
-        if self.product is None:
-            b = snap(problem, b)
-            product, error = kernel_product(problem.K, b, problem.entry_error)
-            at = problem.values(b, product)
-        else:
-            product, error = self.product
+        problem, best = self.problem, self.best
+        b, product, at = best.b, best.product, Values(best.primal, best.gap, best.intercept)
         if float(b @ product) < -NEGATIVE * float(problem.K.diagonal() @ np.square(b)):
             raise NotPSDError(INDEFINITE)
-        rounding = problem.rounding(b, product, at, error)
+        rounding = problem.rounding(b, product, at, best.error)
         allowed = tol * abs(at.primal)
         # extended precision is of no use for a sum of kernels in double precision
         if at.gap + rounding > allowed and rounding > SMALL_SHARE * at.gap and problem.entry_error == 0.0:
@@ -231,7 +188,7 @@ class _Run:
             at.intercept,
             certificate,
             n_iter=self.steps + self.systems,
-            infeasibility=problem.infeasibility(b),
+            infeasibility=best.infeasibility,
         )
         return found, product
 
@@ -250,7 +207,7 @@ def _raise_costs(run: _Run) -> None:
         good = own.rounds(STAGE_ROUNDS)
         run.steps += own.steps
         run.systems += own.systems
-        return own.best_b, good
+        return own.best.b, good
 
     factor, found, b = 1.0, False, run.b
     while not found and factor > SMALLEST and not used_up():
@@ -262,4 +219,4 @@ def _raise_costs(run: _Run) -> None:
     while factor * RAISE < 1.0 and not used_up():
         factor *= RAISE
         b, _ = stage(b)
-    run.move_to(b)
+    run.best = min(run.move_to(b), run.best, key=attrgetter("gap"))

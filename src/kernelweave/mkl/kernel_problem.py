@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import copy
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -24,7 +25,7 @@ from kernelweave.mkl.certify import (
     quadratic_form_errors,
     term_error,
 )
-from kernelweave.mkl.loop import Loop, SessionOf, Step, most_work
+from kernelweave.mkl.loop import Loop, SessionOf, Step
 from kernelweave.mkl.on_stack import OnStack
 from kernelweave.mkl.weight_sets import WeightSet
 from kernelweave.results import Certificate, MachineSolution, Solution, Statement, Status, WarmStart
@@ -56,8 +57,10 @@ class KernelProblem(OnStack):
     least_squares: ClassVar[bool] = False
 
     def at(self, C: float) -> KernelProblem:
-        """The problem with another weight of the loss."""
-        return replace(self, machine=replace(self.machine, C=C))
+        """The problem with another weight of the loss, and what is known of the kernels."""
+        other = copy.copy(self)
+        vars(other)["machine"] = replace(self.machine, C=C)
+        return other
 
     def combine(self, weights: Array, out: Array | None = None) -> Array:
         """``K(d)``, symmetric."""
@@ -162,8 +165,6 @@ class Session(SessionOf["Point"]):
     certified : bool
         Whether the problem certifies every solution. Those that are only scored have the gap that their step found, if
         that is within the tolerance.
-    machine : Machine
-        The machine that was solved last.
     """
 
     problem: KernelProblem
@@ -171,15 +172,6 @@ class Session(SessionOf["Point"]):
     warm: WarmStart
     certified: bool = True
     n_machines: int = 0
-    machine: Machine = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.machine = self.problem.machine
-
-    @property
-    def work(self) -> float:
-        """Most rounds and systems of all machines."""
-        return most_work(self.problem.gram.n_samples, self.problem.n_kernels)
 
     def combine(self, weights: Array) -> Array:
         """``K(d)``; the next call overwrites it."""
@@ -200,10 +192,10 @@ class Session(SessionOf["Point"]):
         return K
 
     def solve(self, weights: Array, tol: float, b: Array | None) -> Point:
-        """The machine at weights, from coefficients b; `kernel` is its kernel until the next call."""
+        """The machine at weights, from coefficients b; `machine` and `kernel` are those of the last call."""
         problem = self.problem
         self.n_machines += 1
-        self.kernel = problem.combine(weights, self._room)
+        self.kernel = problem.gram.combine(weights * problem.scale, self._room)
         self.machine = problem.machine_at(weights)
         error = entry_error(problem.gram, weights > 0)
         return Point(weights, self.machine.solve(self.kernel, tol=tol, warm_start=b, entry_error=error))
@@ -255,11 +247,6 @@ class Point:
         """Kernels with a weight."""
         return int(np.count_nonzero(self.weights))
 
-    def above(self, other: Point) -> bool:
-        """Whether J is certainly larger here than at another point."""
-        here, level = self.machine.certificate, other.machine.certificate.primal
-        return here.primal - here.own_gap > level + 1e-14 * abs(level)
-
 
 class MarginStep(Step[Session, Point]):
     """A step over the weights of a machine."""
@@ -270,4 +257,4 @@ class MarginStep(Step[Session, Point]):
 
 def inner_tol(outer: float, tol: float) -> float:
     """Tolerance of the next machine: quadratic forms err by the root of its gap, hence the square of the gap left."""
-    return float(np.clip(min(INNER_SHARE * outer**2, INNER_SHARE * tol), FINEST, LOOSEST))
+    return min(max(min(INNER_SHARE * outer**2, INNER_SHARE * tol), FINEST), LOOSEST)

@@ -227,11 +227,6 @@ class SessionOf(ABC, Generic[P]):
 
     n_machines: int = 0
 
-    @property
-    def work(self) -> float | None:
-        """Most rounds and systems of all machines together; None for any number."""
-        return None
-
     @abstractmethod
     def result(self, at: P, status: Status, loop: Loop[P]) -> Solution:
         """The solution at a point."""
@@ -269,7 +264,7 @@ def minimise(
     *,
     max_iter: int,
     callback: Callback | None = None,
-    limited: bool = False,
+    work: float | None = None,
 ) -> Solution:
     """Minimise over kernel weights, and certify the solution.
 
@@ -282,12 +277,12 @@ def minimise(
     max_iter : int
         Limit of all steps together.
     callback : callable, optional
-    limited : bool, default=False
-        Whether the work of the session is limited, too.
+    work : float, optional
+        Most rounds and systems of all machines together.
     """
     loop: Loop[Any] = Loop(max_iter, callback)
     found: Solution | None = None
-    with allowed(work=session.work if limited else None):
+    with allowed(work=work):
         for step in steps:
             if found is not None:
                 session.begin_at(found)

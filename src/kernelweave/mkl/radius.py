@@ -42,7 +42,7 @@ from kernelweave.mkl.criteria.radius import (
 )
 from kernelweave.mkl.families import Family, WeightedSum
 from kernelweave.mkl.kernel_problem import KernelProblem, Session
-from kernelweave.mkl.loop import Callback, minimise
+from kernelweave.mkl.loop import Callback, minimise, most_work
 from kernelweave.mkl.steps.descent import DescentSession, ProjectedGradient
 from kernelweave.mkl.steps.newton import Newton
 from kernelweave.mkl.steps.rkl import RadiusProblem, RKLSession, turns
@@ -271,7 +271,8 @@ def solve_radius_problem(
             if kind == "do":
                 return _do_by_newton(family, machine, start, tol, max_iter, callback)
             rkl = RKLSession(family, machine, start, norm, tol)
-            found = minimise(rkl, turns(), max_iter=max_iter, callback=callback, limited=max_iter <= MOST)
+            work = most_work(family.n_samples, family.n_parameters) if max_iter <= MOST else None
+            found = minimise(rkl, turns(), max_iter=max_iter, callback=callback, work=work)
             assert isinstance(found, RadiusSolution)
             # the certificate of its own numbers, over all kernels and with an accurate ball
             old, new = found.certificate, RadiusProblem(family, machine).certify(found)
@@ -342,7 +343,8 @@ def _do_by_newton(
     radii = radii_of(plain.combine, plain.n_kernels, max(1e-2 * tol, 1e-10))
     problem = DoProblem(plain.gram, machine, plain.scale, plain.weight_set, radii)
     session = Session(problem, tol, WarmStart(start))
-    found = minimise(session, [Newton()], max_iter=max_iter, callback=callback, limited=max_iter <= MOST)
+    work = most_work(family.n_samples, plain.n_kernels) if max_iter <= MOST else None
+    found = minimise(session, [Newton()], max_iter=max_iter, callback=callback, work=work)
     return found.extended(
         RadiusSolution,
         certificate=replace(found.certificate, stationarity=relative_gap(found.primal, found.own_gap)),

@@ -369,9 +369,17 @@ class ShareSet(WeightSet):
 class Simplex(ShareSet):
     """Nonnegative, sum 1: a few kernels."""
 
+    largest = 1.0
+    fewest = 1
+
     def project(self, v: Array) -> Array:
         """Euclidean projection by the algorithm of Duchi and others (2008), O(n log n)."""
-        return _onto_simplex(v)
+        # the projection does not change with a common shift, and rounding is smallest near zero
+        v = v - v.max()
+        u = np.sort(v)[::-1]
+        excess = np.cumsum(u) - 1.0
+        last = int(np.flatnonzero(u * np.arange(1, len(u) + 1) > excess)[-1])
+        return _without_rounding(v - excess[last] / (last + 1))
 
     def best(self, q: Array) -> Array:
         """All weight on the largest."""
@@ -700,15 +708,6 @@ def as_weight_set(weights: str | WeightSet, n_kernels: int) -> WeightSet:
     if not type(value).__module__.startswith("kernelweave."):
         value.check_formulas(n_kernels)
     return value
-
-
-def _onto_simplex(v: Array) -> Array:
-    # the projection does not change with a common shift, and rounding is smallest near zero
-    v = v - v.max()
-    u = np.sort(v)[::-1]
-    excess = np.cumsum(u) - 1.0
-    last = int(np.flatnonzero(u * np.arange(1, len(u) + 1) > excess)[-1])
-    return _without_rounding(v - excess[last] / (last + 1))
 
 
 def _without_rounding(w: Array) -> Array:

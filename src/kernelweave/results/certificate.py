@@ -266,7 +266,7 @@ class Certificate(ShortRepr):
             Certificates of the single objectives, at least one.
         """
         if len(parts) == 1:
-            return replace(parts[0], stationarity=None)
+            return parts[0] if parts[0].stationarity is None else replace(parts[0], stationarity=None)
         kinds = {part.kind for part in parts}
         kind = next((one for one in ("machine", "cuts") if one in kinds), parts[0].kind)
         primal, gap = sum(part.primal for part in parts), sum(part.gap for part in parts)

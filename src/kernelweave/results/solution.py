@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol, Self, TypeVar
 
@@ -136,8 +137,8 @@ class Solution(ShortRepr):
     trace: Mapping[str, Array] = field(default_factory=dict, repr=False, compare=False)
     alpha: float = math.nan
     n_machines: int = 0
-    proof: Array = field(default_factory=lambda: np.empty((0, 0)), repr=False, compare=False)
-    feature_coef: Array = field(default_factory=lambda: np.empty(0), repr=False)
+    proof: Array = field(default_factory=partial(np.empty, (0, 0)), repr=False, compare=False)
+    feature_coef: Array = field(default_factory=partial(np.empty, 0), repr=False)
 
     @property
     def primal(self) -> float:

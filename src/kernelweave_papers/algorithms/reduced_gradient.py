@@ -39,6 +39,11 @@ class _Trial(Point):
         """The derivative of J along a direction."""
         return -0.5 * float(D @ self.q)
 
+    def above(self, other: _Trial) -> bool:
+        """Whether J is certainly larger here than at another point."""
+        here, level = self.machine.certificate, other.machine.certificate.primal
+        return here.primal - here.own_gap > level + 1e-14 * abs(level)
+
 
 @dataclass
 class _Search:

@@ -58,7 +58,7 @@ OFFSET = 0.1
 def has_interior(problem: KernelProblem) -> bool:
     """Whether the set of weights is more than a point, and the dual of the machine a quadratic program."""
     weight_set = problem.weight_set
-    fits = isinstance(weight_set, ShareSet) and weight_set.has_interior(problem.n_kernels)
+    fits = isinstance(weight_set, ShareSet) and weight_set.has_interior(problem.gram.n_kernels)
     return fits and problem.machine.loss.quadratic and problem.machine.fit_intercept
 
 

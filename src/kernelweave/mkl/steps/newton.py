@@ -63,14 +63,14 @@ class Newton(MarginStep):
         problem = session.problem
         weight_set = problem.weight_set
         assert isinstance(weight_set, ShareSet)
-        n_kernels = problem.n_kernels
         shares, quadratic_forms = _first(session, weight_set)
+        n_kernels = len(shares)
         working = _working_set(shares, quadratic_forms, weight_set)
         b = session.warm.dual_coef
         damping = 1e-10
         rejected = 0
-        # point, its shares, and over the working set the gains of shares and the curvature
-        accepted: tuple[Point, Array, Array, Array] | None = None
+        # J at a point, its shares, and over the working set the gains of shares and the curvature
+        accepted: tuple[float, Array, Array, Array] | None = None
         inner = LOOSEST
         known = math.inf  # gap at the last evaluation of all kernels
         while True:
@@ -78,7 +78,9 @@ class Newton(MarginStep):
             at = session.solve(weights, inner, b)
             machine = at.machine
             b = machine.dual_coef
-            if accepted is not None and at.above(accepted[0]):
+            own, primal = machine.certificate.own_gap, machine.certificate.primal
+            # J is certainly larger than before
+            if accepted is not None and primal - own > (level := accepted[0]) + 1e-14 * abs(level):
                 # shorten the step, then damp the model
                 rejected += 1
                 _, old, gains, B = accepted
@@ -96,7 +98,6 @@ class Newton(MarginStep):
             V = problem.products(b, working)
             q = problem.quad_of(b, V, working)
             level = float(weights[working] @ q)
-            own, primal = machine.certificate.own_gap, machine.certificate.primal
             outer = 0.5 * max(0.0, weight_set.support(q) - level)
             allowed = problem.allowed_gap(at, session.tol)
             checks = outer <= max(0.5 * allowed, min(CHECK_SHARE * known, CHECK_LARGEST * abs(primal)))
@@ -114,7 +115,7 @@ class Newton(MarginStep):
                         q = quadratic_forms[working]
             gap = own + outer
             arrived = Status.CONVERGED if gap <= allowed else None
-            yield Look(at, primal, gap, at.n_active, arrived)
+            yield Look(at, primal, gap, int(np.count_nonzero(weights)), arrived)
             # a warm machine within the tolerance does not change with the step: use a smaller tolerance
             inner = max(inner_tol(outer / abs(primal), session.tol) * 0.1**loop.idle, FINEST)
             if own > outer:
@@ -126,7 +127,7 @@ class Newton(MarginStep):
             gains = q * first
             B = first[:, None] * session.machine.curvature(session.kernel, b, V) * first
             B.flat[:: len(B) + 1] -= 0.5 * q * second
-            accepted = (at, shares, gains, B)
+            accepted = (primal, shares, gains, B)
             shares = newton_step(gains, shares, B, working, weight_set, damping)
 
 

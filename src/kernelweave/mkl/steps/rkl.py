@@ -35,7 +35,7 @@ from kernelweave.machines.rounding import sum_error
 from kernelweave.mkl.certify import OUTSIDE, feasible, outside, term_error
 from kernelweave.mkl.families import FLAT, WeightedSum, coinciding
 from kernelweave.mkl.kernel_problem import LOOSEST, inner_tol
-from kernelweave.mkl.loop import Limits, Look, Loop, Moves, SessionOf, Step, most_work
+from kernelweave.mkl.loop import Limits, Look, Loop, Moves, SessionOf, Step
 from kernelweave.mkl.steps.newton import FIRST, MOST_REJECTED, WORKING_MOST, WORKING_SHARE, newton_step
 from kernelweave.mkl.weight_sets import Simplex
 from kernelweave.results import (
@@ -166,11 +166,6 @@ class RKLSession(SessionOf[RKLPoint]):
     best : RKLPoint or None
         The smallest value, with the best bounds of all steps.
     """
-
-    @property
-    def work(self) -> float:
-        """Most rounds and systems of all machines and balls."""
-        return most_work(self.family.n_samples, self.family.n_parameters)
 
     def __init__(
         self, family: WeightedSum, machine: Machine, start: Array | None, norm: int | None, tol: float
