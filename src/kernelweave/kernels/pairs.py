@@ -450,14 +450,10 @@ def _by_columns(A: FloatArray, columns: FloatArray, kind: str) -> FloatArray:
     return S
 
 
-def mirror(K: FloatArray, block: int = 64) -> FloatArray:
-    """Copy the upper triangle of a square matrix onto the lower one, in place."""
-    for top in range(0, len(K), block):
-        end = top + block
-        K[top:end, :top] = K[:top, top:end].T
-        corner = K[top:end, top:end]
-        lower = np.tril_indices(len(corner), -1)
-        corner[lower] = corner.T[lower]
+def mirror(K: FloatArray) -> FloatArray:
+    """A square matrix whose lower triangle is the upper one, in place where its numbers lie in order."""
+    K = np.ascontiguousarray(K, dtype=np.float64)
+    core.mirror(K, threads_for(len(K)))
     return K
 
 
