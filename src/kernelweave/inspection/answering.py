@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any
 
 from kernelweave._drawing import percent
@@ -11,6 +12,16 @@ from kernelweave._parameters import InstanceOf, checked
 from kernelweave.inspection.registry import MOST_NAMED, Finding, Found, Interval, Table, named
 
 __all__ = ["source_answer"]
+
+#: What is said of one source, and of several, by the answer of their tests.
+ANSWERS = {
+    "yes": (
+        "matters: a model without it predicts worse",
+        "matter: a model without one of them predicts worse",
+    ),
+    "no": ("can be left out", "can be left out, each of them alone"),
+    "inconclusive": ("may matter or not: these rows cannot tell",) * 2,
+}
 
 
 @checked
@@ -45,7 +56,7 @@ def source_answer(
         return None
     tested = _tested(omission)
     values = {
-        name: Interval(one.value, *_ends(stable.values.get(name)), n=one.n)
+        name: replace(stable.values.get(name, Interval(math.nan)), value=one.value, n=one.n, method="")
         for name, one in views.values.items()
     }
     columns: dict[str, Any] = {
@@ -86,10 +97,6 @@ def source_answer(
     return made.says("which", "{answer}", {"answer": _sentence(values, tested)})
 
 
-def _ends(one: Interval | None) -> tuple[float, float]:
-    return (math.nan, math.nan) if one is None else (one.low, one.high)
-
-
 def _tested(omission: Finding | None) -> dict[str, dict[str, Any]]:
     """What fits without each source say, by its name."""
     if omission is None:
@@ -122,19 +129,7 @@ def _sentence(values: dict[str, Interval], tested: dict[str, dict[str, Any]]) ->
             "was not tested."
         )
     parts = [only] if only else []
-    for answer, one, several in (
-        (
-            "yes",
-            "matters: a model without it predicts worse",
-            "matter: a model without one of them predicts worse",
-        ),
-        ("no", "can be left out", "can be left out, each of them alone"),
-        (
-            "inconclusive",
-            "may matter or not: these rows cannot tell",
-            "may matter or not: these rows cannot tell",
-        ),
-    ):
+    for answer, (one, several) in ANSWERS.items():
         names = [name for name in weighted if tested.get(name, {}).get("needed") == answer]
         shown = [named(name) for name in names[:MOST_NAMED]]
         if len(names) > MOST_NAMED:

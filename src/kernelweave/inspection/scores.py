@@ -350,8 +350,7 @@ def held_gain(before: Sequence[HeldOut], after: Sequence[HeldOut], level: float)
     if after[0].several or len(after[0].truth) < 2:
         means = [held_intervals(*own)[name].value for own in (before, after)]
         return Interval(means[1] - means[0])
-    pairs = [(a.row_scores[name], b.row_scores[name]) for a, b in zip(before, after, strict=True)]
-    gains = [{name: RowScore(b.value - a.value, b.influence - a.influence, "difference")} for a, b in pairs]
+    gains = [{name: b.row_scores[name].less(a.row_scores[name])} for a, b in zip(before, after, strict=True)]
     gain = _mean_over(after, gains)[name]
     if after[0].classes is not None:
         gain = replace(gain, influence=np.append(gain.influence, [0.5**0.5, -(0.5**0.5)]))

@@ -9,7 +9,7 @@ from kernelweave import inspection
 from kernelweave._checks import InputError
 from kernelweave._parameters import InstanceOf, checked
 from kernelweave._types import Axes, Features, Style
-from kernelweave.inspection.survival import GivenTimes, Groups, SurvivalModel
+from kernelweave.inspection.held_times import GivenTimes, Groups, SurvivalModel
 from kernelweave.plots import drawing
 
 __all__ = ["RiskGroupsDisplay"]
