@@ -18,7 +18,7 @@ from kernelweave._parameters import ReadableSignature, shown
 from kernelweave._sparse import is_sparse
 from kernelweave._types import Array, Device, Index, Values
 from kernelweave.gram.base import pieces
-from kernelweave.gram.factors import FactorGram
+from kernelweave.gram.factors import FactorGram, members
 from kernelweave.gram.row_checks import check_entries
 
 #: Numbers that are converted or gathered at a time, here and on another device.
@@ -281,11 +281,7 @@ class FeatureStack:
         kernels : array of int
             Positions of the kernels.
         """
-        widths = self.widths[kernels]
-        ends = np.cumsum(widths)
-        found = np.repeat(self.groups[kernels] - ends + widths, widths)
-        found += np.arange(len(found))
-        return found
+        return members(self.groups, kernels)
 
     def gram(self, kernels: Index | None = None) -> FactorGram:
         """The kernels, or some of them, as factors: a copy in float64.

@@ -200,7 +200,10 @@ class HeldOut(ShortRepr):
             return held
         known = cls.of(model, *seen).squared_errors
         assert known is not None
-        return replace(held, seen=np.full(len(held.truth), known.mean()))
+        return replace(held, seen=np.full(len(held), known.mean()))
+
+    def __len__(self) -> int:
+        return len(self.truth)
 
     @property
     def squared_errors(self) -> Array | None:

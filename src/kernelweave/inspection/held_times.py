@@ -43,6 +43,7 @@ from kernelweave.inspection.scores import (
     WILSON,
     delta_interval,
     delta_p_value,
+    of_held,
     wilson,
     wilson_ends,
 )
@@ -422,6 +423,7 @@ CONCORDANCE, BRIER = "concordance", "integrated Brier score"
 #: The same without any column: Kaplan-Meier's curve of the training rows for all.
 WITHOUT = f"{BRIER} of one curve for all"
 EQUAL, GAIN = "concordance of equal weights", "gain over equal weights"
+OUT_OF_FOLD = "rows out of fold"
 ABOUT = "the chance that of two rows the one with the larger risk has its event first"
 
 
@@ -612,7 +614,7 @@ class HeldTimes(ShortRepr):
     @cached_property
     def intervals(self) -> dict[str, Interval]:
         """Scores with their intervals; those of Brier scores are not known."""
-        n = len(self.time)
+        n = len(self)
         made = {
             name: delta_interval(one.of_groups(self.groups), LEVEL) for name, one in self.row_scores.items()
         }
@@ -631,7 +633,7 @@ class HeldTimes(ShortRepr):
     @property
     def texts(self) -> dict[str, str]:
         """Scores as texts, with their intervals."""
-        n = len(self.time)
+        n = len(self)
         found = {}
         for name, one in self.intervals.items():
             if one.value == one.value:
@@ -675,14 +677,14 @@ class HeldTimes(ShortRepr):
     def predicted_at(self, time: float) -> Array:
         """Predicted survival of every row at a time."""
         place = int(np.searchsorted(self.times, time, side="right")) - 1
-        return self.survival[:, place] if place >= 0 else np.ones(len(self.time))
+        return self.survival[:, place] if place >= 0 else np.ones(len(self))
 
     def risk_groups(self) -> RiskGroups | None:
         """Kaplan-Meier curves of rows with small to large risk; risks of several models are compared within folds.
 
         None where too few risks differ.
         """
-        folds = np.zeros(len(self.time), dtype=np.intp) if self.folds is None else self.folds
+        folds = np.zeros(len(self), dtype=np.intp) if self.folds is None else self.folds
         parts: list[list[NDArray[np.intp]]] = [[] for _ in range(N_GROUPS)]
         for fold in np.unique(folds):
             own = np.flatnonzero(folds == fold)
@@ -723,15 +725,8 @@ def _scores_of(held: HeldTimes, where: str, name: str, note: str) -> Finding:
         f"{LAST:.0%} of the events had happened, weighted against censoring; smaller is better."
     )
     table = Table.of_scores(name, title, found, f"{OF_95}. {note}{brier_note if BRIER in found else ''}")
-    made = Finding(
-        found,
-        f"Scores of {where}. {note}",
-        len(held.time),
-        where,
-        LEVEL,
-        details={"events": held.n_events},
-        tables=(table,),
-    )
+    details = {"events": held.n_events}
+    made = of_held(held, found, f"Scores of {where}. {note}", where, details=details, tables=(table,))
     if CONCORDANCE not in found:
         return made.warns(f"No two of the {where} can be compared: they have no concordance.", {})
     about = ABOUT if held.strata is None else ABOUT.replace("two rows", "two rows of one stratum")
@@ -796,7 +791,7 @@ def _out_of_fold(basis: Basis) -> Finding:
 @finding("risk groups", title="Survival by risk", needs=("nested_times",))
 def _risk_groups(basis: Basis) -> Finding | None:
     held = only(HeldTimes, basis.nested_times)
-    if not held.n_events or len(held.time) < N_GROUPS * FEWEST_ROWS:
+    if not held.n_events or len(held) < N_GROUPS * FEWEST_ROWS:
         return None
     time, found = held.middle, held.risk_groups()
     if found is None:
@@ -828,16 +823,8 @@ def _risk_groups(basis: Basis) -> Finding | None:
         "low": [low.tolist() for low, _ in found.bands],
         "high": [high.tolist() for _, high in found.bands],
     }
-    made = Finding(
-        values,
-        meaning,
-        len(held.time),
-        "rows out of fold",
-        LEVEL,
-        form=".1%",
-        details={"time": time, "names": found.names, "rows": columns["rows"], **curve_lists},
-        tables=(table,),
-    )
+    details = {"time": time, "names": found.names, "rows": columns["rows"], **curve_lists}
+    made = of_held(held, values, meaning, OUT_OF_FOLD, form=".1%", details=details, tables=(table,))
     return made.says(
         "score",
         "At time {t:g}, {v:percent} of the third of the rows with the smallest risk have no event yet, and "
@@ -851,7 +838,7 @@ def _risk_groups(basis: Basis) -> Finding | None:
 @finding("survival calibration", title="Calibration of survival", needs=("nested_times",))
 def _calibration(basis: Basis) -> Finding | None:
     held = only(HeldTimes, basis.nested_times)
-    n_groups = min(MOST_GROUPS, len(held.time) // ROWS_OF_GROUP)
+    n_groups = min(MOST_GROUPS, len(held) // ROWS_OF_GROUP)
     if n_groups < 2 or not held.n_events:
         return None
     found = held.calibration(held.middle, n_groups)
@@ -859,39 +846,25 @@ def _calibration(basis: Basis) -> Finding | None:
     if n_groups < 2:
         return None
     inside = (found.low <= found.predicted) & (found.predicted <= found.high)
-    columns = {
-        "rows": found.n_rows,
-        "predicted": found.predicted,
-        "observed": found.observed,
-        "low": found.low,
-        "high": found.high,
-    }
+    shown = ("predicted", "observed", "low", "high")
+    columns = {"rows": found.n_rows, **{name: getattr(found, name) for name in shown}}
     names = [f"group {k + 1}" for k in range(n_groups)]
     values = intervals_of(names, found.observed, found.low, found.high, method="Wilson")
     meaning = (
         f"Predicted and observed (Kaplan-Meier) survival at time {found.time:g}, by groups of predictions out of "
         "fold."
     )
-    formats = dict.fromkeys(("predicted", "observed", "low", "high"), "percent@rows")
     note = f"{OF_95} of what was observed. {meaning}"
-    n = len(held.time)
-    details = {"time": found.time, "inside": int(inside.sum()), "groups": n_groups}
-    details |= {name: np.asarray(one).tolist() for name, one in columns.items()}
-    made = Finding(
-        values,
-        meaning,
-        n,
-        "rows out of fold",
-        LEVEL,
-        form=".1%",
-        details=details,
-        tables=(Table.of("survival-calibration", "Calibration of survival", columns, note, formats),),
-    )
+    formats = dict.fromkeys(shown, "percent@rows")
+    table = Table.of("survival-calibration", "Calibration of survival", columns, note, formats)
     far = float(np.abs(found.predicted - found.observed).max())
-    return replace(made, details={**made.details, "largest": far}).says(
+    details = {"time": found.time, "inside": int(inside.sum()), "groups": n_groups, "largest": far}
+    details |= {name: np.asarray(one).tolist() for name, one in columns.items()}
+    made = of_held(held, values, meaning, OUT_OF_FOLD, form=".1%", details=details, tables=(table,))
+    return made.says(
         "score",
         "Calibration at time {t:g}: in {k:d} of {m:d} groups of rows, predicted survival lies inside the 95 % interval "
-        f"of what was observed; the largest difference is {rounded(far, n, 'percent')}.",
+        f"of what was observed; the largest difference is {rounded(far, len(held), 'percent')}.",
         t=("details", "time"),
         k=("details", "inside"),
         m=("details", "groups"),
@@ -910,13 +883,13 @@ def _error_over_time(basis: Basis) -> Finding | None:
         "Brier score of survival out of fold, a mean squared error weighted against censoring, at times by which "
         f"{FIRST:.0%} to {LAST:.0%} of the events had happened; smaller is better."
     )
-    formats = dict.fromkeys(list(columns)[1:], f"score@{len(held.time)}")
+    formats = dict.fromkeys(list(columns)[1:], f"score@{len(held)}")
     table = Table.of("survival-error", "Brier score of survival over time", columns, meaning, formats)
     return Finding(
         {name: held.intervals[name] for name in (BRIER, WITHOUT)},
         meaning,
-        len(held.time),
-        "rows out of fold",
+        len(held),
+        OUT_OF_FOLD,
         details={name: one.tolist() for name, one in columns.items()},
         tables=(table,),
     )

@@ -26,7 +26,6 @@ from kernelweave.views import Table, as_table, as_tables
 __all__ = ["Kernel"]
 
 FloatArray = NDArray[np.float64]
-Norms = FloatArray | None
 
 PSD = "Other values do not give a positive semidefinite kernel."
 Positive = Annotated[float, Number(above=0, remedy=PSD)]

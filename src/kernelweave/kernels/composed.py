@@ -30,6 +30,10 @@ def _of_parts(name: str, fold: Callable[[Iterable[bool]], bool], about: str) -> 
     return property(lambda self: fold(getattr(one, name) for one in self.inner), doc=about)
 
 
+def _of_kernel(name: str, about: str) -> Any:
+    return property(lambda self: getattr(self.kernel, name), doc=about)
+
+
 class Composed(Kernel, described=False):
     """Base of kernels that are made of others, `inner`."""
 
@@ -226,20 +230,9 @@ class Around(Composed, described=False):
     def remade(self, inner: Sequence[Kernel]) -> Kernel:
         return replace(self, kernel=inner[0])
 
-    @property
-    def statistic(self) -> str | None:
-        """The pairwise statistic of the wrapped kernel."""
-        return self.kernel.statistic
-
-    @property
-    def preparation(self) -> tuple[Step, ...]:
-        """The steps before that statistic."""
-        return self.kernel.preparation
-
-    @property
-    def view(self) -> str:
-        """The columns or view of the wrapped kernel."""
-        return self.kernel.view
+    statistic = _of_kernel("statistic", "The pairwise statistic of the wrapped kernel.")
+    preparation = _of_kernel("preparation", "The steps before that statistic.")
+    view = _of_kernel("view", "The columns or view of the wrapped kernel.")
 
     def formula(self, xp, S, left, right):
         if self.statistic is None:
@@ -371,10 +364,7 @@ class Prepared(Around):
         """The steps, and those of the kernel itself."""
         return self.steps + self.kernel.preparation
 
-    @property
-    def decay(self) -> float | None:
-        """Gamma of a kernel of distances of prepared rows, see :class:`Kernel`."""
-        return self.kernel.decay
+    decay = _of_kernel("decay", "Gamma of a kernel of distances of prepared rows, see :class:`Kernel`.")
 
     @property
     def takes_missing(self) -> bool:

@@ -222,8 +222,7 @@ class Nystroem(FeatureMap):
                     f"`pivots` of Nystroem must have the {rows.table.n_columns} columns of the kernel, got "
                     f"{given.n_columns}."
                 )
-            taken, factor = given_pivots(kernel(given))
-            return self._with(kernel, rows, given.rows(taken), factor, None)
+            return self._of_rows(kernel, rows, given)
         rng = np.random.default_rng(self.random_state)
         distinct, weights = rows.distinct
         searched = np.arange(len(distinct))
@@ -235,8 +234,7 @@ class Nystroem(FeatureMap):
         if self.pivots == "uniform":
             n = min(self.n_features, len(searched))
             taken = rng.choice(len(searched), n, replace=False, p=own / own.sum())
-            kept, factor = given_pivots(kernel(table.rows(taken)))
-            return self._with(kernel, rows, table.rows(taken[kept]), factor, None)
+            return self._of_rows(kernel, rows, table.rows(taken))
 
         def block(some: Any, columns: Any) -> FloatArray:
             return kernel(table if some is None else table.rows(some), table.rows(columns))
@@ -247,6 +245,11 @@ class Nystroem(FeatureMap):
         if len(searched) == len(distinct):
             known = float(own @ found.residual), float(own @ diagonal)
         return self._with(kernel, rows, table.rows(found.rows), found.factor, known)
+
+    def _of_rows(self, kernel: Kernel, rows: TrainingRows, pivots: Table) -> Nystroem:
+        """The map of some pivots, without those that are combinations of others."""
+        kept, factor = given_pivots(kernel(pivots))
+        return self._with(kernel, rows, pivots.rows(kept), factor, None)
 
     def _with(
         self,
@@ -578,17 +581,11 @@ def approximate(kernel: Kernel, rule: FeatureMap) -> Kernel:
     '2 * random features of RBF(gamma=0.5) on x0'
     """
     is_kernel(kernel, "approximate")
-    if isinstance(kernel, On):
-        return On(approximate(kernel.kernel, rule), kernel.columns, kernel.name)
-    if not rule.goes_inside:
+    passed = isinstance(kernel, Scaled | Sum) or (isinstance(kernel, Prepared) and not kernel.is_corrected)
+    if not isinstance(kernel, On) and not (rule.goes_inside and passed):
         return Approximate(kernel, rule)
-    if isinstance(kernel, Prepared) and not kernel.is_corrected:
-        return Prepared(approximate(kernel.kernel, rule), kernel.steps)
-    if isinstance(kernel, Scaled):
-        return Scaled(approximate(kernel.kernel, rule), kernel.factor)
-    if isinstance(kernel, Sum):
-        return Sum(tuple(one if has_own_features(one) else approximate(one, rule) for one in kernel.terms))
-    return Approximate(kernel, rule)
+    kept = has_own_features if isinstance(kernel, Sum) else lambda one: False
+    return kernel.remade([one if kept(one) else approximate(one, rule) for one in kernel.inner])
 
 
 def has_own_features(kernel: Kernel) -> bool:

@@ -156,17 +156,16 @@ def incomplete_statistic(kind: str, A: PairRows, B: PairRows) -> FloatArray:
         Of shapes (n, n_columns) and (m, n_columns).
     """
     spread = (A if isinstance(A, IncompleteRows) else B).spread
-    left = A if isinstance(A, IncompleteRows) else IncompleteRows(A, spread)
-    right = B if isinstance(B, IncompleteRows) else IncompleteRows(B, spread)
+    A, B = (one.values if isinstance(one, IncompleteRows) else one for one in (A, B))
     unit = spread.unit(kind)
-    (a, no_a), (b, no_b) = without_missing(left.values), without_missing(right.values)
+    (a, no_a), (b, no_b) = without_missing(A), without_missing(B)
     there = unit.sum() - (no_a @ unit)[:, None] - no_b @ unit + to_dense(_times(no_a, unit) @ no_b.T)
     if kind == "dot":
         S = np.array(to_dense(a @ b.T))
     elif kind == "sqdist":
         S = _sqdist(a, no_a, b, no_b, spread.mean)
     else:
-        S = _l1(left.values, right.values, a, no_a, b, no_b)
+        S = _l1(A, B, a, no_a, b, no_b)
     return _scaled(S, there, unit, spread.alone(kind))
 
 

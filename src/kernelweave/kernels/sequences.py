@@ -35,9 +35,9 @@ class SequenceKernel(CountKernel, described=False):
     example: ClassVar[str] = "sequence"
 
     @property
-    @abstractmethod
     def _length(self) -> int:
         """The length of the pieces."""
+        return self.k
 
     @abstractmethod
     def _terms(self, piece: str) -> list[str]:
@@ -105,10 +105,6 @@ class Spectrum(SequenceKernel):
 
     _n_terms: ClassVar[int] = 1
 
-    @property
-    def _length(self) -> int:
-        return self.k
-
     def _terms(self, piece: str) -> list[str]:
         return [piece]
 
@@ -165,10 +161,6 @@ class Mismatch(SequenceKernel):
             )
         if self.alphabet is not None:
             object.__setattr__(self, "alphabet", "".join(sorted(set(self.alphabet))))
-
-    @property
-    def _length(self) -> int:
-        return self.k
 
     @property
     def _n_terms(self) -> int:

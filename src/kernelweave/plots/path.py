@@ -110,9 +110,7 @@ class RegularizationPathDisplay(drawing.Checked):
         if x != "df":
             drawing.parameter_axis(self.ax_, self.alphas, x)
         self.ax_.set(xlabel="degrees of freedom" if x == "df" else x, ylabel=self.ylabel)
-        drawing.titled(self.ax_, name or "")
-        drawing.legend_beside(self.ax_)
-        drawing.plain(self.ax_)
+        drawing.finish(self.ax_, name or "")
         return self
 
     @classmethod
@@ -221,11 +219,9 @@ class CVCurveDisplay(drawing.Display):
         self.chosen_line_ = self.ax_.axvline(where[self.chosen], **drawing.CHOSEN)
         drawing.parameter_axis(self.ax_, self.alphas, self.parameter)
         self.ax_.set(xlabel=self.parameter, ylabel=self.ylabel)
-        drawing.titled(self.ax_, name)
         low, high = (clip_score(float(end), self.ylabel) for end in self.ax_.get_ylim())
         self.ax_.set_ylim(low, high)
-        drawing.legend_beside(self.ax_)
-        drawing.plain(self.ax_)
+        drawing.finish(self.ax_, name)
 
     @classmethod
     @checked

@@ -53,9 +53,7 @@ class RiskGroupsDisplay(drawing.Display):
                 linewidth=0,
             )
         self.ax_.set(xlabel="time", ylabel="share without an event", ylim=(0.0, 1.02))
-        drawing.titled(self.ax_, name)
-        drawing.legend_beside(self.ax_)
-        drawing.plain(self.ax_)
+        drawing.finish(self.ax_, name)
 
     @classmethod
     @checked
