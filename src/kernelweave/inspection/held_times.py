@@ -16,7 +16,7 @@ from kernelweave._docstrings import texts_of
 from kernelweave._drawing import rounded, score_text
 from kernelweave._forms import ShortRepr, numbered
 from kernelweave._parameters import InstanceOf, Number, OneOf, Positive, Rule, Unfit, Whole, checked
-from kernelweave._types import Array, DataFrame, Features, Labels
+from kernelweave._types import Array, DataFrame, Features, Labels, Tree
 from kernelweave.estimators import MKLSurvival
 from kernelweave.fitting.survival import brier, counts, harrell, kaplan_meier, read_times, uno, value_at
 from kernelweave.inspection.arguments import OptionalEntries
@@ -586,7 +586,8 @@ class HeldTimes(ShortRepr):
         order = np.argsort(every, kind="stable")
         names = ("time", "event", "risk", "survival", "alone", "equal", "strata", "groups")
         folds = np.concatenate([np.full(len(test), k) for k, test in enumerate(tests)])[order]
-        columns = {name: one if one is None else one[order] for name, one in beside(parts, names).items()}
+        found = beside(parts, names)
+        columns: Tree = {name: None if one is None else one[order] for name, one in found.items()}
         return cls(times=parts[0].times, training=read_times(training)[:2], folds=folds, **columns)
 
     @property
@@ -704,8 +705,8 @@ class HeldTimes(ShortRepr):
         found = calibration_of(groups, predicted, self.time, self.event, time)
         # a group that was not followed so far says nothing
         known = ~np.isnan(found.observed)
-        columns = (found.predicted, found.observed, found.low, found.high, found.n_rows)
-        return SurvivalCalibration(time, *(column[known] for column in columns))
+        columns = {name: part[known] for name, part in vars(found).items() if name != "time"}
+        return SurvivalCalibration(time, **columns)
 
 
 # ---- findings --------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -485,6 +485,7 @@ def _losses(
     answers: Sequence[str],
     rows: int,
     score: str,
+    **details: Any,
 ) -> Finding:
     """The losses as a finding with a table, whose `first` columns are given by their heads."""
     columns = {
@@ -510,6 +511,7 @@ def _losses(
             "name of score": score,
             "interrupted": found.interrupted,
             "adjusted": adjusted,
+            **details,
         },
         tables=(Table.of("omission" if refitted else "sources", title, columns, meaning, formats),),
     )
@@ -564,9 +566,8 @@ def _sources(basis: Basis) -> Finding:
     units = n if held.groups is None else len(np.unique(held.groups))
     answers = answers_of(found, CERTAIN / units)
     m, first = found.n_permutations, {"source": found.names}
-    made = _losses(found, meaning, m, "permutations of the rows", first, title, answers, n, score)
-    details = {**made.details, "sources": len(found.names), "reach": found.reach}
-    made = replace(made, details=details)
+    details = {"sources": len(found.names), "reach": found.reach}
+    made = _losses(found, meaning, m, "permutations of the rows", first, title, answers, n, score, **details)
     for name, answer in list(zip(found.names, answers, strict=True))[:MOST_NAMED]:
         out_of_reach = answer == "inconclusive" and found.reach >= SMALL
         made = made.decides(
@@ -626,17 +627,10 @@ def _omission(basis: Basis) -> Finding:
     )
     first = {"left out": found.names, "score": found.without}
     answers, title = answers_of(found), "Fits without each source"
-    made = _losses(found, meaning, n, "divisions of the rows", first, title, answers, len(basis.rows), score)
     without = dict(zip(found.names, found.without.tolist(), strict=True))
-    made = replace(
-        made,
-        details={
-            **made.details,
-            "sources": len(weighted),
-            "tested": len(found.names),
-            "without": without,
-        },
-    )
+    details = {"sources": len(weighted), "tested": len(found.names), "without": without}
+    sampled, rows = "divisions of the rows", len(basis.rows)
+    made = _losses(found, meaning, n, sampled, first, title, answers, rows, score, **details)
     for name, answer in list(zip(found.names, answers, strict=True))[:MOST_NAMED]:
         made = made.decides(
             "which",
