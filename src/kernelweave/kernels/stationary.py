@@ -61,13 +61,10 @@ class Stationary(Kernel, described=False):
         return isinstance(self.gamma, float)
 
     def _fit(self, rows: TrainingRows) -> Kernel:
-        rule, factor = self._rule()
+        rule, factor = (self.gamma, 1.0) if isinstance(self.gamma, str) else self.gamma
         _, rows = rows.after(self.preparation)
         unit = rows.median(self.statistic) if rule == "median" else rows.n_columns * self._spread(rows)
         return replace(self, gamma=factor / unit)
-
-    def _rule(self) -> tuple[str, float]:
-        return (self.gamma, 1.0) if isinstance(self.gamma, str) else self.gamma
 
     def _spread(self, rows: TrainingRows) -> float:
         """Spread of the cells around their mean, in the unit of the distance."""
