@@ -8,7 +8,6 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
-from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError
 from kernelweave._forms import ShortRepr
@@ -100,7 +99,6 @@ def layer_weights(estimator: Model, *, output: Output = None) -> LayerWeights:
     >>> list(found.names[1]), found.weights[1]
     (['Linear', 'RBF(gamma=1)', 'Polynomial(degree=2)', 'Polynomial(degree=3)'], array([0.25, 0.25, 0.25, 0.25]))
     """
-    check_is_fitted(estimator)
     outputs = outputs_of(estimator)
     chosen = range(len(outputs)) if output is None else [which_output(outputs, output)]
     layers = zip(*(estimator.model_.weights_of(k) for k in chosen), strict=True)
@@ -458,7 +456,6 @@ def two_layers(estimator: Model, X: Features, *, output: Output = None) -> TwoLa
     >>> bool(np.allclose(layers.second(layers.first) + model.intercept_, model.predict(X)))
     True
     """
-    check_is_fitted(estimator)
     model = estimator.model_
     if any(one is not None and one.first is None for one in model.layers):
         raise InputError(

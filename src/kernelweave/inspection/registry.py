@@ -22,7 +22,6 @@ from typing import Annotated, Any, Self, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError, check_known, warn_user
 from kernelweave._drawing import OF_ROWS, percent, rounded, score_form, score_text
@@ -862,7 +861,6 @@ def findings(
     >>> kw.inspection.findings(model)["kernels"].sentence
     '1 of 2 kernels has a weight.'
     """
-    check_is_fitted(estimator)
     if (X is None) != (y is None):
         raise InputError("Pass `X` and `y` of the held-out rows together, or neither.")
     if training is not None and len(training) != 2:

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import ShuffleSplit
-from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError, check_known
 from kernelweave._docstrings import inherits_attributes
@@ -218,7 +217,6 @@ def source_test(
     >>> found.names[0], float(found.p_values[0])
     ('x0', 0.01)
     """
-    check_is_fitted(estimator)
     if estimator.model_.layers:
         raise InputError(
             "This model has layers of kernels on kernels, whose decision values are no sums over sources. Use a "
@@ -406,7 +404,6 @@ def source_refit_test(
     >>> found.names[0], round(float(found.loss[0]), 1), bool(np.all(np.abs(found.loss[1:]) < 1e-6))
     ('x2', 0.4, True)
     """
-    check_is_fitted(estimator)
     rows = Rows.read(estimator, X, y, params, groups)
     views = estimator.model_.views
     names = _left_out(estimator, views, sources)

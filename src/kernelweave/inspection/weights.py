@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._forms import ShortRepr
 from kernelweave._parameters import Flag, Whole, checked
@@ -67,7 +66,6 @@ def kernel_weights(estimator: Model, *, nonzero: Annotated[bool, Flag()] = True)
     -------
     KernelWeights
     """
-    check_is_fitted(estimator)
     weights = np.atleast_2d(estimator.model_.weights).T
     # outputs need not have weights of one scale
     order = np.argsort(-estimator.model_.weight_shares, kind="stable")
@@ -98,7 +96,6 @@ def view_weights(estimator: Model) -> dict[str, float]:
     dict of str to float
         By view name, or by columns.
     """
-    check_is_fitted(estimator)
     sources, found = estimator.model_.sources
     order = np.argsort(-found, kind="stable")
     return {sources[k]: float(found[k]) for k in order}
@@ -121,7 +118,6 @@ def uninformative(estimator: Model, *, most: Annotated[int, Whole(1)] = 6) -> li
         One for kernels that are the identity on the training rows, one for those that are constant; none if there
         are no such kernels.
     """
-    check_is_fitted(estimator)
     sentences = []
     for kind, words in (
         ("identity", "the identity on the training rows: in them no row is similar to another"),
@@ -189,7 +185,6 @@ def column_relevance(estimator: Model) -> dict[str, float]:
     >>> next(iter(column_relevance(model)))
     'x1'
     """
-    check_is_fitted(estimator)
     views = getattr(estimator, "relevance_", {})
     found = {
         name if len(views) == 1 else f"{view}: {name}": share

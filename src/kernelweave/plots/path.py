@@ -8,7 +8,6 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
 from kernelweave import inspection
 from kernelweave._checks import InputError
@@ -243,7 +242,6 @@ class CVCurveDisplay(drawing.Display):
         -------
         CVCurveDisplay
         """
-        check_is_fitted(estimator)
         results = getattr(estimator, "cv_results_", None)
         if results is None:
             raise InputError(
