@@ -50,6 +50,18 @@ class Gram(ABC):
         """
 
     @abstractmethod
+    def quadratic_forms(self, C: Array, kernels: Index | None = None) -> Array:
+        """``sum_t C[t]' K_m C[t]`` for the chosen kernels, shape (len(kernels),).
+
+        Parameters
+        ----------
+        C : array of shape (n_vectors, n_samples)
+            Vectors, one in each row.
+        kernels : array of int, optional
+            Indices of the chosen kernels; all by default.
+        """
+
+    @abstractmethod
     def matvecs(self, C: Array, kernels: Index | None = None) -> Array:
         """``K_m C[t]`` for the chosen kernels, shape (len(kernels), n_vectors, n_samples).
 
@@ -195,20 +207,6 @@ class Gram(ABC):
         for chunk in np.array_split(active, max(1, len(active) // 64)):
             out += np.tensordot(weights[chunk], self.matvecs(rows, chunk), 1)
         return out.reshape(C.shape)
-
-    def quadratic_forms(self, C: Array, kernels: Index | None = None) -> Array:
-        """``sum_t C[t]' K_m C[t]`` for the chosen kernels, shape (len(kernels),).
-
-        Parameters
-        ----------
-        C : array of shape (n_vectors, n_samples)
-            Vectors, one in each row.
-        kernels : array of int, optional
-            Indices of the chosen kernels; all by default.
-        """
-        index = self._index(kernels)
-        parts = np.array_split(index, max(1, len(index) // 64))
-        return np.concatenate([np.einsum("mtn,tn->m", self.matvecs(C, own), C) for own in parts])
 
     def panel(self, rows: slice, kernels: Index | None = None) -> Array:
         """Some rows of the chosen kernels, from the first of these rows on: ``K_m[rows, rows.start:]``.

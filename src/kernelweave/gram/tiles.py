@@ -55,6 +55,18 @@ class TileGram(Gram):
                 out[k][:, rows.stop :] += C[:, rows] @ tile[:, width:]
         return out
 
+    def quadratic_forms(self, C: Array, kernels: Index | None = None) -> Array:
+        idx = self._index(kernels)
+        out = np.zeros(len(idx))
+        for rows, columns in self._tiles():
+            width = rows.stop - rows.start
+            # twice the part right of the square, once the square itself
+            right = C[:, columns].copy()
+            right[:, width:] *= 2.0
+            for k, m in enumerate(idx):
+                out[k] += float(np.sum((C[:, rows] @ self.block(int(m), rows, columns)) * right))
+        return out
+
     def inner(self, H: Array) -> Array:
         out = np.zeros(self.n_kernels)
         for rows, columns in self._tiles():
