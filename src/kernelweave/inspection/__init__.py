@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kernelweave.inspection import held_times as held_times
-from kernelweave.inspection.answering import *
 from kernelweave.inspection.curves import *
 from kernelweave.inspection.held_times import *
 from kernelweave.inspection.layers import *

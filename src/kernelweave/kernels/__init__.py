@@ -65,7 +65,6 @@ from kernelweave.kernels.maps import *
 from kernelweave.kernels.molecules import *
 from kernelweave.kernels.pairs import *
 from kernelweave.kernels.parsing import *
-from kernelweave.kernels.periodic import *
 from kernelweave.kernels.sequences import *
 from kernelweave.kernels.stationary import *
 from kernelweave.kernels.steps import *
