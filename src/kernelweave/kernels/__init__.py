@@ -56,7 +56,6 @@ from kernelweave.kernels.additive import *
 from kernelweave.kernels.base import *
 from kernelweave.kernels.categorical import *
 from kernelweave.kernels.composed import *
-from kernelweave.kernels.constant import *
 from kernelweave.kernels.counts import *
 from kernelweave.kernels.dot import *
 from kernelweave.kernels.given import *

@@ -1,4 +1,4 @@
-"""Kernels that are made of kernels: sums, products and multiples, on some columns, after preparations."""
+"""Kernels that are made of kernels: sums, products and multiples, on some columns, after preparations; constants."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from kernelweave._checks import InputError
 from kernelweave._parameters import check_fields, check_value, listed, shown
 from kernelweave._sparse import join_columns, to_dense
 from kernelweave.kernels.base import FACTOR, VIEW_NAME, FloatArray, Kernel, Positive, is_kernel, set_fields
-from kernelweave.kernels.constant import Constant
 from kernelweave.kernels.dot import MAX_RANK
 from kernelweave.kernels.stationary import Stationary
 from kernelweave.kernels.steps import AffineStep, Step, apply_steps, as_steps
@@ -23,7 +22,7 @@ from kernelweave.kernels.training_rows import TrainingRows
 from kernelweave.views import ColumnMask, ColumnSlice, Table, ViewColumns, freeze_columns
 from kernelweave.views.selection import Selection
 
-__all__ = ["On", "Prepared", "Product", "Scaled", "Sum"]
+__all__ = ["Constant", "On", "Prepared", "Product", "Scaled", "Sum"]
 
 
 def _of_parts(name: str, fold: Callable[[Iterable[bool]], bool], about: str) -> Any:
@@ -48,6 +47,49 @@ class Composed(Kernel, described=False):
         "needs_norms", any, "Whether a kernel inside needs the squared norms of the rows."
     )
     needs_psd_check = _of_parts("needs_psd_check", any, "Whether a kernel inside may not be semidefinite.")
+
+
+@dataclass(frozen=True)
+class Constant(Kernel):
+    """The kernel that is the same for all pairs, k(x, z) = value: a penalised intercept.
+
+    Parameters
+    ----------
+    value : float, default=1.0
+        > 0.
+
+    Examples
+    --------
+    >>> from kernelweave.kernels import Linear
+    >>> (Linear() + 1.0)([[1.0], [2.0]])
+    array([[2., 3.],
+           [3., 5.]])
+    """
+
+    value: Positive = 1.0
+
+    takes_missing: ClassVar[bool] = True  # it reads no cells
+
+    def formula(self, xp, S, left, right):
+        return self.value * xp.ones_like(S)
+
+    def _gram(self, left: Table, right: Table | None) -> FloatArray:
+        return self._diag(left)[:, None] * np.ones((left if right is None else right).n_rows)
+
+    def _diag(self, table: Table) -> FloatArray:
+        return table.per_row(self.value)
+
+    def _features(self, table: Table) -> FloatArray:
+        return table.per_row(math.sqrt(self.value))[:, None]
+
+    def _after(self, steps: tuple[Step, ...]) -> Kernel:
+        return self
+
+    def _times(self, factor: float) -> Kernel:
+        return Constant(self.value * check_value(FACTOR, "factor", factor, of="Constant"))
+
+    def _short(self, nested: bool = False) -> str:
+        return f"Constant({self.value:.4g})"
 
 
 @dataclass(frozen=True, repr=False)

@@ -17,8 +17,7 @@ from kernelweave.functions import power
 from kernelweave.gram.random_pivots import given_pivots, random_pivots, solve_lower
 from kernelweave.kernels.base import FloatArray, Kernel, is_kernel
 from kernelweave.kernels.categorical import Categorical
-from kernelweave.kernels.composed import Around, On, Prepared, Scaled, Sum
-from kernelweave.kernels.constant import Constant
+from kernelweave.kernels.composed import Around, Constant, On, Prepared, Scaled, Sum
 from kernelweave.kernels.dot import ArcCosine
 from kernelweave.kernels.learnt import Learnt
 from kernelweave.kernels.stationary import RBF, Laplacian
