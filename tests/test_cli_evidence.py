@@ -307,9 +307,9 @@ def test_bad_requests_get_one_clear_line(more, said, done, capsys):
 
 
 def test_help_lists_findings_of_ones_own(monkeypatch, capsys):
-    from kernelweave.inspection.registry import REGISTRY, Declaration
+    from kernelweave.inspection.registry import REGISTRY, finding
 
-    mine = Declaration("my own", "Mine", lambda basis: None, ("rows",), about="Mine?")
+    mine = finding("my own", title="Mine", needs=("rows",), about="Mine?")
     monkeypatch.setitem(REGISTRY, mine.name, mine)
     assert main(["evidence", "--help"]) == 0
     said = capsys.readouterr().out

@@ -16,11 +16,12 @@ from kernelweave.inspection.held_times import (
     WITHOUT,
     HeldTimes,
     concordance_of_rows,
+    divided,
+    survival_at,
     survival_columns,
     usual_times,
 )
 from kernelweave.inspection.registry import Basis, collect, compute, possible
-from kernelweave.inspection.survival import divided, survival_at
 
 
 def drawn(rng, n, effect=1.0):

@@ -1,6 +1,6 @@
 """Kernels as values: their matrices by formulas, algebra, text and refusals.
 
-Modules: `kernels`, `kernels/base`, `kernels/categorical`, `kernels/composed`, `kernels/constant`, `kernels/dot`,
+Modules: `kernels`, `kernels/base`, `kernels/categorical`, `kernels/composed`, `kernels/dot`,
 `kernels/given`, `kernels/learnt`, `kernels/parsing`.
 """
 

@@ -373,7 +373,7 @@ def test_learners_learn_layers_with_an_infinite_slope(learner, rng):
 
 
 def test_an_elementwise_kernel_must_fit_its_input():
-    with pytest.raises(InputError, match="callable"):
+    with pytest.raises(InputError, match="`function` of Elementwise must be a function"):
         kernels.Elementwise(3, np.sinh)
     with pytest.raises(InputError, match="shape"):
         kernels.Elementwise(lambda K: K.sum(), np.sinh)(np.ones((3, 2)))

@@ -1,6 +1,6 @@
 """The kernels of periodic columns and of counts.
 
-Modules: `kernels/periodic`, `kernels/tanimoto`.
+Modules: `kernels/stationary`, `kernels/tanimoto`.
 """
 
 from __future__ import annotations

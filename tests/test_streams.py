@@ -1,6 +1,6 @@
 """Kernels that are made when needed: the same answers as stacks give, certified over all kernels.
 
-Modules: `gram/streams`, `gram/gaussians`, `mkl/features/stream_descent`.
+Modules: `gram/streams`, `mkl/features/stream_descent`.
 """
 
 from dataclasses import replace
@@ -12,8 +12,8 @@ from scipy import sparse
 
 import kernelweave as kw
 from kernelweave._checks import InputError, NotPSDError
-from kernelweave.gram import gaussians as gaussians_module
-from kernelweave.gram.gaussians import series
+from kernelweave.gram import streams as streams_module
+from kernelweave.gram.streams import series
 
 GAMMAS = [0.3, 2.0]
 
@@ -77,7 +77,7 @@ def test_a_series_is_the_kernel_to_its_error(span, gamma):
 
 @pytest.mark.parametrize("wanted", [1e-2, 1e-6])
 def test_the_bound_of_the_error_is_not_far_from_the_error(monkeypatch, wanted):
-    monkeypatch.setattr(gaussians_module, "ERROR", wanted)
+    monkeypatch.setattr(streams_module, "ERROR", wanted)
     x = np.linspace(-3.0, 3.0, 200)[:, None]
     stream = kw.KernelStream.gaussians(x, 1.0)
     F = next(stream.factors(np.array([0])))
@@ -200,7 +200,7 @@ def test_a_path_with_a_ridge_of_its_own():
 
 def test_rough_series_are_paid_for_in_the_gap(monkeypatch):
     X, y = table()
-    monkeypatch.setattr(gaussians_module, "ERROR", 1e-4)
+    monkeypatch.setattr(streams_module, "ERROR", 1e-4)
     stream = kw.KernelStream.gaussians(X, GAMMAS)
     result = kw.solve_rls2(stream, y, 0.5, tol=1e-6)
     primal, gap = gap_of(gaussian_gram(X), y, result)

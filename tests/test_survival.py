@@ -1,6 +1,6 @@
 """Cox's partial likelihood against its definition, a cone program and another package, and the estimator with it.
 
-Modules: `machines/cox`, `estimators/survival`, `fitting/survival`, `inspection/survival`, `plots/survival`.
+Modules: `machines/cox`, `estimators/survival`, `fitting/survival`, `inspection/held_times`, `plots/survival`.
 """
 
 import numpy as np

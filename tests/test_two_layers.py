@@ -1,6 +1,6 @@
 """P1's reading of a sum of kernels as a machine with two layers: definitions, norms, Problem 2, and Theorem 1.
 
-Modules: `inspection/two_layers`.
+Modules: `inspection/layers`.
 """
 
 import numpy as np

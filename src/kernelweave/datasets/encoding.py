@@ -135,13 +135,14 @@ def encode(info: DatasetInfo, table: RawTable, *, found: str, missing: str, stan
     )
 
 
-def _standard_rows(X: Array) -> Array:
+def standard_rows(X: Array) -> Array:
+    """Rows with mean 0 and standard deviation 1, over their known cells."""
     spread = np.nanstd(X, axis=1, ddof=1, keepdims=True)
     return (X - np.nanmean(X, axis=1, keepdims=True)) / np.where(spread > 0, spread, 1.0)
 
 
 #: Transformations that make some versions from the numbers of their file; see `DatasetInfo`.
-STEPS: dict[str, Callable[[Array], Array]] = {"log10": np.log10, "rows": _standard_rows}
+STEPS: dict[str, Callable[[Array], Array]] = {"log10": np.log10, "rows": standard_rows}
 
 
 def _column(cells: list[str], categorical: bool) -> tuple[Array, list[str | None]]:

@@ -66,7 +66,10 @@ def fetch(info: DatasetInfo, *, download: bool = True, progress: bool = False) -
         table = read_table(content, path.name)
         if hashlib.sha256(content).hexdigest() != info.bytes_sha256:
             _check(info, table, str(path))
-        return _with_columns(info, table, path.name), place
+        needed = [*info.drop, *info.categorical, *([info.flag.partition("=")[0]] if info.flag else [])]
+        if missing := [column for column in needed if column not in table.columns]:
+            raise InputError(f"{path.name} must have the columns {missing}, got {list(table.columns)[:50]}.")
+        return table, place
     if place == "scikit-learn":
         table = _bundled(info)
         _check(info, table, "scikit-learn")
@@ -100,14 +103,6 @@ def _check(info: DatasetInfo, table: RawTable, origin: str) -> None:
         DataWarning,
         stacklevel=5,
     )
-
-
-def _with_columns(info: DatasetInfo, table: RawTable, name: str) -> RawTable:
-    needed = [*info.drop, *info.categorical, *([info.flag.partition("=")[0]] if info.flag else [])]
-    missing = [column for column in needed if column not in table.columns]
-    if missing:
-        raise InputError(f"{name} must have the columns {missing}, got {list(table.columns)[:50]}.")
-    return table
 
 
 def _bundled(info: DatasetInfo) -> RawTable:

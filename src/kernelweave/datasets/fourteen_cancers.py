@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kernelweave._errors import InputError
-from kernelweave.datasets.encoding import Dataset
+from kernelweave.datasets.encoding import Dataset, standard_rows
 from kernelweave.datasets.finding import FOLDER_VARIABLE, cache_folder, data_folder
 from kernelweave.datasets.reading import read_bytes
 from kernelweave.datasets.registry import DatasetInfo
@@ -69,8 +69,7 @@ def load_fourteen_cancers(info: DatasetInfo, *, standardize: bool) -> Dataset:
         labels.append(y)
     X = np.ascontiguousarray(np.concatenate(blocks))
     if standardize:
-        spread = X.std(axis=1, ddof=1, keepdims=True)
-        X = (X - X.mean(axis=1, keepdims=True)) / np.where(spread > 0, spread, 1.0)
+        X = standard_rows(X)
     codes, y = np.unique(np.concatenate(labels), return_inverse=True)
     return Dataset(
         name=NAME,

@@ -15,6 +15,11 @@ from kernelweave.gram.factors import FactorGram
 from kernelweave.gram.packed import PackedGram
 
 
+def _of_kernels(name: str) -> Any:
+    """What the parts know of each of their kernels."""
+    return cached_property(lambda self: self._of_parts(lambda part, _: getattr(part, name)))
+
+
 class CompositeGram(Gram):
     """Kernels spread over several representations.
 
@@ -114,21 +119,8 @@ class CompositeGram(Gram):
         parts = [part.center(probability, overwrite=overwrite) for part in self.parts]
         return CompositeGram(parts, self.kernels)
 
-    @cached_property
-    def ranks(self) -> Index:
-        return np.asarray(self._of_parts(lambda part, _: part.ranks))
-
-    @cached_property
-    def residual_trace(self) -> Array:
-        return self._of_parts(lambda part, _: part.residual_trace)
-
-    @cached_property
-    def rounding_trace(self) -> Array:
-        return self._of_parts(lambda part, _: part.rounding_trace)
-
-    @cached_property
-    def norm_bound(self) -> Array:
-        return self._of_parts(lambda part, _: part.norm_bound)
+    ranks, residual_trace = _of_kernels("ranks"), _of_kernels("residual_trace")
+    rounding_trace, norm_bound = _of_kernels("rounding_trace"), _of_kernels("norm_bound")
 
     @property
     def nbytes(self) -> int:

@@ -25,6 +25,15 @@ def sums_of_groups(values: Array, sizes: Index) -> Array:
     return out
 
 
+def members(offsets: Index, chosen: Index) -> Index:
+    """Positions inside of some groups, in their order; group m is ``offsets[m]:offsets[m + 1]``."""
+    sizes = offsets[chosen + 1] - offsets[chosen]
+    ends = np.cumsum(sizes)
+    found = np.repeat(offsets[chosen] - ends + sizes, sizes)
+    found += np.arange(len(found))
+    return found
+
+
 class FactorGram(Gram):
     """Kernels ``K_m = Z_m' Z_m`` with ``Z_m`` of shape (rank_m, n_samples), all stacked as rows.
 
@@ -72,12 +81,7 @@ class FactorGram(Gram):
 
     def _owned(self, idx: Index) -> Index:
         """Row numbers owned by some kernels, in their order."""
-        if self._one_row_each:
-            return idx
-        ranks = self.ranks[idx]
-        ends = np.cumsum(ranks)
-        first = np.repeat(self.offsets[idx] - (ends - ranks), ranks)
-        return first + np.arange(len(first))
+        return idx if self._one_row_each else members(self.offsets, idx)
 
     def _sums(self, values: Array, idx: Index | None = None) -> Array:
         """Sum row values (rows, ...) within kernels."""

@@ -18,8 +18,8 @@ from kernelweave._parameters import ReadableSignature, shown
 from kernelweave._sparse import is_sparse
 from kernelweave._types import Array, Device, Index, Values
 from kernelweave.gram.base import pieces
-from kernelweave.gram.factors import FactorGram
-from kernelweave.gram.row_checks import refuse
+from kernelweave.gram.factors import FactorGram, members
+from kernelweave.gram.row_checks import check_entries
 
 #: Numbers that are converted or gathered at a time, here and on another device.
 PIECE, PIECE_THERE = 2**20, 2**24
@@ -96,8 +96,7 @@ class FeatureStack:
         self.n_kernels = len(self.groups) - 1
         largest = float(self.square_sums.max())
         if not np.isfinite(largest):
-            values = self.Z.data if is_sparse(self.Z) else hosted(self.Z)
-            refuse(values, float(np.abs(values).max()))
+            check_entries(self.Z.data if is_sparse(self.Z) else hosted(self.Z))
         if largest > LARGEST_NUMBER**2:
             raise InputError(
                 f"Columns of `Z` must not have norms above {LARGEST_NUMBER:g}, got {np.sqrt(largest):.3g}. Divide by a "
@@ -282,11 +281,7 @@ class FeatureStack:
         kernels : array of int
             Positions of the kernels.
         """
-        widths = self.widths[kernels]
-        ends = np.cumsum(widths)
-        found = np.repeat(self.groups[kernels] - ends + widths, widths)
-        found += np.arange(len(found))
-        return found
+        return members(self.groups, kernels)
 
     def gram(self, kernels: Index | None = None) -> FactorGram:
         """The kernels, or some of them, as factors: a copy in float64.

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelweave._checks import LARGEST_NUMBER, InputError, as_floats, check_row_weights, check_targets
-from kernelweave._devices import Kind, as_floating, hosted, is_foreign, moved, namespace_of, on_host
-from kernelweave._parameters import listed, shown
+from kernelweave._checks import (
+    LARGEST_NUMBER,
+    InputError,
+    as_floats,
+    check_finite,
+    check_row_weights,
+    check_size,
+    check_targets,
+)
+from kernelweave._devices import Kind, as_floating, hosted, is_foreign, moved, on_host
 from kernelweave._sparse import is_sparse
 from kernelweave._types import Array
 
@@ -64,11 +70,10 @@ def check_chunk(Z: Any, y: ArrayLike, n_features: int, n_outputs: int) -> tuple[
 
 def check_features(Z: Any, n_features: int) -> Any:
     """Features of a chunk, an array of floats or sparse rows, all finite; on a device with float64 they stay there."""
-    if is_foreign(Z):
-        kind = Kind.of(Z)
-        if kind is not None and kind.dtype == kind.xp.float64 and not on_host(Z):
-            return _check_there(Z, n_features)
-        Z = hosted(Z)
+    kind = None if not is_foreign(Z) or on_host(Z) else Kind.of(Z)
+    if kind is not None and kind.dtype != kind.xp.float64:
+        kind = None
+    Z = hosted(Z) if kind is None else as_floating(Z, "Z")
     if is_sparse(Z):
         from scipy import sparse
 
@@ -76,59 +81,31 @@ def check_features(Z: Any, n_features: int) -> Any:
             raise InputError(f"`Z` must hold real numbers, got the type {Z.dtype}. Convert it.")
         rows: Any = sparse.csr_array(Z)
     else:
-        rows = Z if isinstance(Z, np.ndarray) and Z.dtype.kind == "f" else as_floats(Z, "Z")
-    _check_shape(rows, n_features)
-    values = rows.data if is_sparse(rows) else rows
-    largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
-    if not largest <= LARGEST_NUMBER:
-        refuse(values, largest)
-    return rows
-
-
-def _check_shape(rows: Any, n_features: int) -> None:
+        as_it_is = kind is not None or (isinstance(Z, np.ndarray) and Z.dtype.kind == "f")
+        rows = Z if as_it_is else as_floats(Z, "Z")
     if rows.ndim != 2 or rows.shape[1] == 0:
         raise InputError(f"`Z` must have shape (n_samples, n_features), got {tuple(rows.shape)}.")
     if n_features and rows.shape[1] != n_features:
         raise InputError(
             f"`Z` must have {n_features} columns, as before or as `groups` say, got {rows.shape[1]}."
         )
-
-
-def _check_there(Z: Any, n_features: int) -> Any:
-    """The same on another device."""
-    rows, xp = as_floating(Z, "Z"), namespace_of(Z)
-    _check_shape(rows, n_features)
-    largest = float(xp.max(xp.abs(rows))) if rows.shape[0] else 0.0
+    values = rows.data if is_sparse(rows) else rows
+    if kind is None:
+        largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
+    else:
+        largest = float(kind.xp.max(kind.xp.abs(rows))) if rows.shape[0] else 0.0
     if not largest <= LARGEST_NUMBER:
-        refuse(hosted(rows), largest)
+        check_entries(hosted(values))
     return rows
 
 
-def refuse(values: Array, largest: float) -> NoReturn:
+def check_entries(values: Array) -> None:
     """Raise for features that are not finite, or too large."""
-    n_nan, n_inf = int(np.isnan(values).sum()), int(np.isinf(values).sum())
-    if n_nan or n_inf:
-        raise InputError(
-            f"`Z` must be finite, got {n_nan} NaN and {n_inf} infinity among {values.size} entries. Impute or drop "
-            "them first."
-        )
-    raise InputError(
-        f"`Z` must not exceed {LARGEST_NUMBER:g} in size, got {largest:.3g}, whose square overflows. Divide by a "
-        "constant first."
-    )
+    check_finite(values, "Z")
+    check_size(values, "Z")
 
 
 def stays_sparse(Z: Any) -> bool:
     """Whether products of sparse rows are cheap and lose no digits to the means."""
     n, p = Z.shape
     return bool(Z.nnz <= SPARSE * n * p and np.bincount(Z.indices, minlength=1).max() <= COLUMN * n)
-
-
-def check_texts(values: Sequence[str] | None, name: str) -> tuple[str, ...] | None:
-    """Names as a tuple, or None."""
-    if values is None:
-        return None
-    texts = listed(values)
-    if texts is None or not all(isinstance(text, str) for text in texts):
-        raise InputError(f"`{name}` must be a list of texts, got {shown(values)}.")
-    return tuple(texts)

@@ -25,12 +25,12 @@ from numpy.typing import ArrayLike
 from kernelweave._checks import InputError
 from kernelweave._devices import Kind, is_foreign, take_rows
 from kernelweave._interrupts import interrupts_deferred
-from kernelweave._parameters import ReadableSignature, shown
+from kernelweave._parameters import ReadableSignature, Texts, check_value, shown
 from kernelweave._sparse import is_sparse
 from kernelweave._types import Array, Device, Index, Labels, Tree, Values
 from kernelweave.gram.base import pieces
 from kernelweave.gram.features import as_groups
-from kernelweave.gram.row_checks import check_rows, check_texts, stays_sparse
+from kernelweave.gram.row_checks import check_rows, stays_sparse
 from kernelweave.gram.statistics_files import AddedRows, InFile, taken_of, unreadable
 from kernelweave.gram.triangle import Triangle
 
@@ -235,8 +235,8 @@ class BlockStatistics(AddedRows):
     ) -> None:
         self.given_groups, self.device = groups, device
         self.groups: Index | None = None
-        self.names = check_texts(names, "names")
-        self.columns = check_texts(columns, "columns")
+        self.names = None if names is None else tuple(check_value(Texts(), "names", names))
+        self.columns = None if columns is None else tuple(check_value(Texts(), "columns", columns))
         self.n_features = self.n_outputs = self.n_rows = 0
         self.single = True
         self.weight_sum = 0.0

@@ -11,17 +11,23 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import lapack
 
-from kernelweave._checks import LARGEST_NUMBER, InputError, NotPSDError
+from kernelweave._checks import LARGEST_NUMBER, Floats, InputError, NotPSDError, as_floats
 from kernelweave._loops import core
 from kernelweave._parameters import Function, OneOf, ReadableSignature, Whole, checked
 from kernelweave._sparse import is_sparse
 from kernelweave._types import Array, Index
 from kernelweave.gram.base import pieces
+from kernelweave.gram.chunked import times, times_transposed
 from kernelweave.gram.features import PIECE
-from kernelweave.gram.gaussians import GAMMAS, as_columns, check_range, series
 
 KINDS = ("features", "matrices")
 
+#: Largest error of an entry of a kernel, without rounding.
+ERROR = 1e-12
+#: Values of gamma.
+GAMMAS = Floats((0, 1), above=0.0, smallest=1e-100, largest=1e100)
+#: Most waves of a kernel.
+MOST_WAVES = 20_000
 #: ``progress(done, n_kernels)``.
 Progress = Callable[[int, int], object]
 
@@ -258,11 +264,8 @@ class KernelStream:
             The products of one kernel after the other.
         """
         for item in self._items(kernels):
-            if is_sparse(item):
-                yield np.asarray((item @ (item.T @ C.T)).T)
-                continue
-            Z = np.asarray(item, dtype=np.float64)
-            yield C @ Z if self.matrices else (C @ Z) @ Z.T
+            Z = item if is_sparse(item) else np.asarray(item, dtype=np.float64)
+            yield C @ Z if self.matrices else times_transposed(times(C, Z), Z)
 
     def restrict(self, rows: Index) -> KernelStream:
         """The stream on some of its samples, in the order of `rows`.
@@ -310,13 +313,12 @@ class KernelStream:
             quadratic_forms = np.einsum("vn,vn->v", C @ K, C)
             trace = 0.0 if weights is None else float(np.diagonal(K) @ weights)
             return quadratic_forms, trace
-        if is_sparse(item):
-            scores = np.asarray(item.T @ C.T)
-            trace = 0.0 if weights is None else float(np.asarray(item.multiply(item).T @ weights).sum())
-            return np.square(scores).sum(axis=0), trace
-        Z = np.asarray(item, dtype=np.float64)
-        scores = C @ Z
-        trace = 0.0 if weights is None else float(np.einsum("ij,ij,i->", Z, Z, weights))
+        Z = item if is_sparse(item) else np.asarray(item, dtype=np.float64)
+        scores, trace = times(C, Z), 0.0
+        if weights is not None and is_sparse(Z):
+            trace = float(np.asarray(Z.multiply(Z).T @ weights).sum())
+        elif weights is not None:
+            trace = float(np.einsum("ij,ij,i->", Z, Z, weights))
         return np.einsum("vw,vw->v", scores, scores), trace
 
     def _checked(self, given: Any, kernel: int) -> Any:
@@ -345,6 +347,52 @@ class KernelStream:
         return array
 
 
+def series(spans: Array, gammas: Array) -> tuple[Array, Index, Array]:
+    """Periods, numbers of waves and bounds of the error for kernels on intervals.
+
+    On an interval of width D and for a period P > D, Poisson's formula says
+
+        sum_j exp(-gamma (t + j P)^2) = sum_k a_k cos(2 pi k t / P) ,     |t| <= D ,
+
+        a_0 = sqrt(pi / gamma) / P ,     a_k = 2 a_0 exp(-pi^2 k^2 / (gamma P^2)) .
+
+    The terms j != 0 add at most ``2 exp(-gamma (P - D)^2) / (1 - q)``, and the waves above k at most
+    ``a_0 exp(-b k^2) / (b k)`` with ``b = pi^2 / (gamma P^2)``. All a_k are positive, so the series is a kernel.
+
+    Parameters
+    ----------
+    spans : array of shape (n_kernels,)
+        Widths of the intervals.
+    gammas : array of shape (n_kernels,)
+    """
+    periods = spans + np.sqrt(math.log(8.0 / ERROR) / gammas)
+    around = 2.0 * np.exp(-gammas * np.square(periods - spans)) * (1.0 + 1e-6)
+    b = np.square(math.pi / periods) / gammas
+    a = np.sqrt(math.pi / gammas) / periods
+    counts = np.ceil(np.sqrt(math.log(1.0 / ERROR) / b)) - 4.0
+    counts = np.maximum(1.0, counts)
+
+    def above(k: Array) -> Array:
+        return a * np.exp(-b * np.square(k)) / (b * k)
+
+    for _ in range(100):
+        short = above(counts) > 0.5 * ERROR
+        if not short.any():
+            break
+        counts[short] += 1.0
+    most = float(counts.max())
+    if most > MOST_WAVES:
+        worst = int(np.argmax(counts))
+        raise InputError(
+            f"The values of a column span {spans[worst] * math.sqrt(gammas[worst]):.3g} widths 1/sqrt(gamma) of its "
+            f"Gaussian kernel (gamma={gammas[worst]:.3g}), which is too many. Standardise the columns, limit values "
+            "that lie far from all others, or choose a smaller `gamma`."
+        )
+    # waves are multiplied up, and lose a few units in the last place each
+    rounding = 4.0 * np.finfo(np.float64).eps * (counts + 8.0)
+    return periods, counts.astype(np.int64), around + above(counts) + rounding
+
+
 class GaussianStream(KernelStream):
     """``exp(-gamma (x - z)^2)`` for every column of a table and every gamma: see `KernelStream.gaussians`."""
 
@@ -352,7 +400,13 @@ class GaussianStream(KernelStream):
 
     def __init__(self, X: ArrayLike, gamma: ArrayLike, progress: Progress | None) -> None:
         self.progress = progress
-        self.X, self.gammas = as_columns(X), np.atleast_1d(np.asarray(gamma, dtype=np.float64))
+        known = isinstance(X, np.ndarray) and X.dtype in (np.float32, np.float64)
+        self.X: NDArray[Any] = X if known else as_floats(X, "X")  # type: ignore[assignment]
+        if self.X.ndim != 2 or self.X.size == 0:
+            raise InputError(
+                f"`X` must have shape (n_samples, n_columns) with at least one of each, got {self.X.shape}."
+            )
+        self.gammas = np.atleast_1d(np.asarray(gamma, dtype=np.float64))
         self._measure()
 
     def _measure(self) -> None:
@@ -363,7 +417,17 @@ class GaussianStream(KernelStream):
         low, high = np.empty(n_columns), np.empty(n_columns)
         for part, columns in self._some_columns(np.arange(n_columns)):
             low[part], high[part] = columns.min(axis=1), columns.max(axis=1)
-        check_range(low, high)
+        wrong = ~(np.isfinite(low) & np.isfinite(high))
+        if wrong.any():
+            raise InputError(
+                f"`X` must be finite, got NaN or infinity in {int(wrong.sum())} of {n_columns} columns, the first of "
+                f"them column {int(np.flatnonzero(wrong)[0])}. Impute or drop them first."
+            )
+        largest = max(float(np.abs(low).max()), float(np.abs(high).max()))
+        if largest > LARGEST_NUMBER:
+            raise InputError(
+                f"`X` must not hold numbers above {LARGEST_NUMBER:g} in size, got {largest:.3g}."
+            )
         self.middles = 0.5 * (low + high)
         # the middle is rounded
         spans = (high - low) * (1.0 + 4.0 * np.finfo(np.float64).eps)

@@ -109,24 +109,17 @@ class Triangle:
 
     def add(self, other: Triangle) -> None:
         """Add another one."""
-        self._check(other)
-        for (_, top, below), (_, their_top, their_below) in zip(
-            self._writable(), other._parts(), strict=True
-        ):
-            top += their_top
-            below += their_below
+        self._change(np.add, other)
 
     def subtract(self, other: Triangle) -> None:
         """Subtract another one."""
-        self._check(other)
-        for (_, top, below), (_, their_top, their_below) in zip(
-            self._writable(), other._parts(), strict=True
-        ):
-            top -= their_top
-            below -= their_below
+        self._change(np.subtract, other)
 
-    def _check(self, other: Triangle) -> None:
+    def _change(self, operator: np.ufunc, other: Triangle) -> None:
         assert (self.size, self.width) == (other.size, other.width)
+        for (_, *own), (_, *theirs) in zip(self._writable(), other._parts(), strict=True):
+            for block, more in zip(own, theirs, strict=True):
+                operator(block, more, out=block)
 
     def copy(self) -> Self:
         """Another one with the same numbers."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from kernelweave.inspection import held_times as held_times
-from kernelweave.inspection.answering import *
 from kernelweave.inspection.curves import *
+from kernelweave.inspection.held_times import *
 from kernelweave.inspection.layers import *
-from kernelweave.inspection.metric import *
 from kernelweave.inspection.missing import *
 from kernelweave.inspection.paired import *
 from kernelweave.inspection.paths import *
@@ -15,8 +14,6 @@ from kernelweave.inspection.registry import *
 from kernelweave.inspection.scores import *
 from kernelweave.inspection.sources import *
 from kernelweave.inspection.stability import *
-from kernelweave.inspection.survival import *
-from kernelweave.inspection.two_layers import *
 from kernelweave.inspection.weights import *
 
 # names stand in the `__all__` of their modules only

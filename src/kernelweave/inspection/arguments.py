@@ -19,14 +19,22 @@ from kernelweave.estimators import BaseMKL, MKLClassifier, MKLRegressor, MKLSurv
 #: Names of kernels.
 Names = NDArray[np.object_]
 
+
+@dataclass(frozen=True)
+class FittedModel(InstanceOf):
+    """A fitted estimator of this package."""
+
+    classes: tuple[type, ...] = (MKLClassifier, MKLRegressor, MKLSurvival)
+    said: str = "a fitted MKLRegressor, MKLClassifier, one of their CV variants, or MKLSurvival"
+
+    def read(self, value: Any) -> Any:
+        """The estimator; raises `NotFittedError` of scikit-learn before `fit`."""
+        check_is_fitted(super().read(value))
+        return value
+
+
 #: A fitted estimator.
-Model = Annotated[
-    BaseMKL,
-    InstanceOf(
-        (MKLClassifier, MKLRegressor, MKLSurvival),
-        "a fitted MKLRegressor, MKLClassifier, one of their CV variants, or MKLSurvival",
-    ),
-]
+Model = Annotated[BaseMKL, FittedModel()]
 
 #: Which class or output of a model with several: its name or position.
 Output = Annotated[str | int | None, Text() | Whole() | None]
@@ -76,7 +84,6 @@ def which_output(outputs: tuple[str, ...], output: str | int | None) -> int:
 
 def output_of(estimator: BaseMKL, output: str | int | None) -> tuple[int, str]:
     """Position and name of a class or output with its own weights, of a fitted estimator."""
-    check_is_fitted(estimator)
     outputs = outputs_of(estimator)
     which = which_output(outputs, output)
     return which, outputs[which]

@@ -189,7 +189,11 @@ Scored = list[tuple[float, HeldOut | None]]
 
 def _together(found: Scored, folds: list[Fold], level: float, scoring: Any) -> Interval:
     """The score of all test rows, or with `scoring` the mean over folds."""
-    known = [(score, test, held) for (score, held), (_, test) in zip(found, folds, strict=False) if held]
+    known = [
+        (score, test, held)
+        for (score, held), (_, test) in zip(found, folds, strict=False)
+        if held is not None
+    ]
     if scoring is not None or not known:
         finite = [score for score, _ in found if np.isfinite(score)]
         return Interval(float(np.mean(finite)) if finite else float("nan"))
@@ -202,7 +206,7 @@ def _gain(by_size: list[Scored], folds: list[Fold], level: float, scoring: Any) 
     if len(by_size) < 2:
         return Interval(float("nan"))
     tests = [test for _, test in folds]
-    first, second = ([held for _, held in own if held] for own in by_size[-2:])
+    first, second = ([held for _, held in own if held is not None] for own in by_size[-2:])
     if scoring is None and len(first) == len(second) == len(tests):
         return held_gain(divisions_of(tests, first), divisions_of(tests, second), level)
     means = [_together(own, folds, level, scoring).value for own in by_size[-2:]]
@@ -406,11 +410,11 @@ def _learning_curve(basis: Basis) -> Finding:
 @finding("calibration", title="Calibration of probabilities", needs=("held",))
 def _calibration(basis: Basis) -> Finding | None:
     held = basis.held
-    if held.several or held.probability is None or held.classes is None or len(held.truth) < 2:
+    if held.several or held.probability is None or held.classes is None or len(held) < 2:
         return None
     meaning = "The fraction of rows in a class by their probability, and mean squared errors (Brier scores)."
     made = of_held(held, {}, meaning)
-    few = max(1, min(10, len(held.truth) // 10))
+    few = max(1, min(10, len(held) // 10))
     first = 1 if len(held.classes) == 2 else 0
     for k, name in enumerate(held.classes[first:MOST_CLASSES]):
         found = calibration(held.truth == name, np.clip(held.probability[:, first + k], 0.0, 1.0), n_bins=few)

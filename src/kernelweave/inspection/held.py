@@ -41,6 +41,10 @@ class RowScore:
     kind: Literal["loss", "gain", "fraction", "difference"]
     pairs: tuple[int, int, int] | None = None
 
+    def less(self, other: RowScore) -> RowScore:
+        """The difference to the score of other predictions of the same rows."""
+        return RowScore(self.value - other.value, self.influence - other.influence, "difference")
+
     def of_groups(self, groups: Labels | None) -> Self:
         """The same with the influences of groups of rows, which are independent where rows are not."""
         return replace(self, influence=group_means(self.influence, groups))
@@ -196,7 +200,10 @@ class HeldOut(ShortRepr):
             return held
         known = cls.of(model, *seen).squared_errors
         assert known is not None
-        return replace(held, seen=np.full(len(held.truth), known.mean()))
+        return replace(held, seen=np.full(len(held), known.mean()))
+
+    def __len__(self) -> int:
+        return len(self.truth)
 
     @property
     def squared_errors(self) -> Array | None:
@@ -341,21 +348,19 @@ def divisions_of(tests: Sequence[NDArray[np.intp]], held: Sequence[HeldOut]) -> 
 
 
 def _joined(parts: list[HeldOut]) -> HeldOut:
-    alike = all(part.classes == parts[0].classes for part in parts)
+    columns = beside(parts, ("truth", "prediction", "rows", "folds", "seen", "groups"))
+    if all(part.classes == parts[0].classes for part in parts):
+        return replace(parts[0], **columns, **beside(parts, ("decision", "probability")))
+    every = {name for part in parts for name in part.classes or ()}
+    return replace(parts[0], **columns, classes=sorted(every), decision=None, probability=None)
 
-    def beside(name: str) -> Any:
-        values = [getattr(part, name) for part in parts]
-        return None if any(one is None for one in values) else np.concatenate(values)
 
-    return replace(
-        parts[0],
-        classes=parts[0].classes
-        if alike
-        else sorted({name for part in parts for name in part.classes or ()}),
-        decision=beside("decision") if alike else None,
-        probability=beside("probability") if alike else None,
-        **{name: beside(name) for name in ("truth", "prediction", "rows", "folds", "seen", "groups")},
-    )
+def beside(parts: Sequence[Any], names: Sequence[str]) -> dict[str, Any]:
+    """Columns of several parts of the rows, one after another; None where a part has none."""
+    found = {name: [getattr(part, name) for part in parts] for name in names}
+    return {
+        name: None if any(one is None for one in own) else np.concatenate(own) for name, own in found.items()
+    }
 
 
 # ---- scores, and what every row has in them --------------------------------------------------------

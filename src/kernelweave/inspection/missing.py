@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated
 
-from sklearn.utils.validation import check_is_fitted
-
 from kernelweave._drawing import percent
 from kernelweave._parameters import Whole, checked
 from kernelweave.inspection.arguments import Model
@@ -39,7 +37,6 @@ def missing(estimator: Model, *, most: Annotated[int, Whole(1)] = 5) -> list[str
     >>> print(missing(model)[0].split(":")[0])
     1 missing cell among 4 training rows, in column 1 (1)
     """
-    check_is_fitted(estimator)
     found = getattr(estimator, "missing_", None)
     if found is None:
         return []

@@ -380,7 +380,7 @@ def _against(held: HeldOut, guesses: Mapping[str, Labels], name: str, title: str
     heads = ["predictions by", score, "low", "high", "difference", "from", "to", "p"]
     used = ", ".join(sorted({test.test for test in tests.values()}))
     note = f"{OF_95}. Difference: of {what}, this model minus the other ({used})."
-    n = len(held.truth)
+    n = len(held)
     formats = {
         **dict.fromkeys(heads[1:7], f"{'units' if numbers else 'score'}@{n}"),
         "p": ".2g",
@@ -426,7 +426,7 @@ def _against(held: HeldOut, guesses: Mapping[str, Labels], name: str, title: str
 @finding("simplest", title="Against the simplest rule", needs=("model", "held"))
 def _simplest(basis: Basis) -> Finding | None:
     held = basis.held
-    if held.several or len(held.truth) < 2:
+    if held.several or len(held) < 2:
         return None
     task = basis.model.model_.task
     typical = replace(task, targets=task.typical)
@@ -436,7 +436,7 @@ def _simplest(basis: Basis) -> Finding | None:
     else:
         value = held.classes[int(typical.codes[0])]
         rule = f"always predicting the most frequent class ({value})"
-    guess = np.full(len(held.truth), value, dtype=object)
+    guess = np.full(len(held), value, dtype=object)
     made = _against(held, {rule: guess}, "simplest", "Against the simplest rule on the same held-out rows")
     if made.verdicts[0].answer != "yes":
         # there is a difference, and it is no gain

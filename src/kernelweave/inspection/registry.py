@@ -16,13 +16,12 @@ import re
 import string
 from collections.abc import Callable, Mapping, Sequence, Sized
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
 from typing import Annotated, Any, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError, check_known, warn_user
 from kernelweave._drawing import OF_ROWS, percent, rounded, score_form, score_text
@@ -643,49 +642,10 @@ class Basis:
 Found = dict[str, Finding]
 
 
-@dataclass(frozen=True)
-class Declaration:
-    """A finding that can be computed.
-
-    Attributes
-    ----------
-    name, title : str
-    function : callable
-        Takes a `Basis` and returns a `Finding`, or None where there is nothing to say.
-    needs : tuple of str
-        Attributes of `Basis` that have to be there.
-    about : str
-        The question and the way to its answer, for a finding that takes time; others are computed with every fit.
-    counted : str
-        What is repeated, where the number can be set.
-    usual, least : int
-        How often as a rule, 0 where the function determines it (automatic), and at least.
-    possible : callable
-        Whether a model can have a finding that takes time, by the other findings.
-    """
-
-    name: str
-    title: str
-    function: Callable[[Basis], Finding | None]
-    needs: tuple[str, ...]
-    about: str = ""
-    counted: str = ""
-    usual: int = 0
-    least: int = 1
-    possible: Callable[[Found], bool] = lambda found: True
-
-    def compute(self, basis: Basis) -> Finding | None:
-        """The finding; None where something that it needs is not there, or nothing is to be said."""
-        if any(getattr(basis, name) is None for name in self.needs):
-            return None
-        found = self.function(replace(basis, count=basis.count or self.usual))
-        return None if found is None else replace(found, name=self.name, title=found.title or self.title)
-
-
 #: Whose findings cannot be declared again.
 PACKAGES = ("kernelweave", "kernelweave_app", "kernelweave_papers")
 #: All findings by their names, in the order in which they are shown.
-REGISTRY: dict[str, Declaration] = {}
+REGISTRY: dict[str, finding] = {}
 #: What findings need, in words.
 WORDS = {
     "held": "held-out rows with their predictions (hold out a fraction of the rows)",
@@ -699,17 +659,8 @@ WORDS = {
 MOST_REPEATED = 10_000
 
 
-def finding(
-    name: str,
-    *,
-    title: str,
-    needs: tuple[str, ...],
-    about: str = "",
-    counted: str = "",
-    usual: int = 0,
-    least: int = 1,
-    possible: Callable[[Found], bool] = lambda found: True,
-) -> Callable[[Callable[[Basis], Finding | None]], Callable[[Basis], Finding | None]]:
+@dataclass
+class finding:
     """Declare a finding: the one place that makes its numbers, its sentences and its table.
 
     Parameters
@@ -738,22 +689,58 @@ def finding(
     >>> REGISTRY["stability"].title
     'Stability of weights'
     """
-    known = [one.name for one in fields(Basis)]
-    if isinstance(needs, str):
-        raise InputError(f"`needs` must be a tuple of names, got {needs!r}. Use needs=({needs!r},).")
-    if unknown := [one for one in needs if one not in known]:
-        raise InputError(
-            f"`needs` must name attributes of a `Basis` ({', '.join(known)}), got {unknown[0]!r}."
-        )
 
-    def declare(function: Callable[[Basis], Finding | None]) -> Callable[[Basis], Finding | None]:
-        there = str(REGISTRY[name].function.__module__) if name in REGISTRY else ""
+    name: str
+    _: KW_ONLY
+    title: str
+    needs: tuple[str, ...]
+    about: str = ""
+    counted: str = ""
+    usual: int = 0
+    least: int = 1
+    possible: Callable[[Found], bool] | None = None
+    function: Callable[[Basis], Finding | None] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        known = [one.name for one in fields(Basis)]
+        if isinstance(self.needs, str):
+            raise InputError(
+                f"`needs` must be a tuple of names, got {self.needs!r}. Use needs=({self.needs!r},)."
+            )
+        if unknown := [one for one in self.needs if one not in known]:
+            raise InputError(
+                f"`needs` must name attributes of a `Basis` ({', '.join(known)}), got {unknown[0]!r}."
+            )
+
+    def __call__(self, function: Callable[[Basis], Finding | None]) -> Callable[[Basis], Finding | None]:
+        """Declare what computes the finding.
+
+        Parameters
+        ----------
+        function : callable
+            Takes a `Basis` and returns a `Finding`, or None where there is nothing to say.
+        """
+        there = str(REGISTRY[self.name].function.__module__) if self.name in REGISTRY else ""
         if there.partition(".")[0] in PACKAGES and there != function.__module__:
-            raise InputError(f"There is a finding {name!r} already, of {there}. Give yours another name.")
-        REGISTRY[name] = Declaration(name, title, function, needs, about, counted, usual, least, possible)
+            raise InputError(
+                f"There is a finding {self.name!r} already, of {there}. Give yours another name."
+            )
+        self.function = function
+        REGISTRY[self.name] = self
         return function
 
-    return declare
+    def compute(self, basis: Basis) -> Finding | None:
+        """The finding; None where something that it needs is not there, or nothing is to be said.
+
+        Parameters
+        ----------
+        basis : Basis
+            What there is.
+        """
+        if any(getattr(basis, name) is None for name in self.needs):
+            return None
+        found = self.function(replace(basis, count=basis.count or self.usual))
+        return None if found is None else replace(found, name=self.name, title=found.title or self.title)
 
 
 def collect(basis: Basis) -> Found:
@@ -773,7 +760,7 @@ def collect(basis: Basis) -> Found:
     return made
 
 
-def repeated() -> dict[str, Declaration]:
+def repeated() -> dict[str, finding]:
     """Findings that take further fits or many permutations, and are computed one by one."""
     load_extensions()
     return {name: one for name, one in REGISTRY.items() if one.about}
@@ -785,7 +772,7 @@ def possible(found: Found) -> list[str]:
     for name, one in repeated().items():
         # the findings by which that is seen may not be there
         with suppress(KeyError):
-            names += [name] if one.possible(found) else []
+            names += [name] if one.possible is None or one.possible(found) else []
     return names
 
 
@@ -874,7 +861,6 @@ def findings(
     >>> kw.inspection.findings(model)["kernels"].sentence
     '1 of 2 kernels has a weight.'
     """
-    check_is_fitted(estimator)
     if (X is None) != (y is None):
         raise InputError("Pass `X` and `y` of the held-out rows together, or neither.")
     if training is not None and len(training) != 2:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -320,7 +320,7 @@ def headline(names: Iterable[str]) -> str:
 
 def score_texts(held: HeldOut) -> dict[str, str]:
     """Scores of rows that a model had not seen as texts, the headline with its interval."""
-    n, name = len(held.truth), headline(held.scores)
+    n, name = len(held), headline(held.scores)
     found = {name: score_text(name, value, n) for name, value in held.scores.items()}
     ends = held_intervals(held)[name].in_words(name, n)
     return found | {name: f"{found[name]} ({ends})"} if ends else found
@@ -350,8 +350,7 @@ def held_gain(before: Sequence[HeldOut], after: Sequence[HeldOut], level: float)
     if after[0].several or len(after[0].truth) < 2:
         means = [held_intervals(*own)[name].value for own in (before, after)]
         return Interval(means[1] - means[0])
-    pairs = [(a.row_scores[name], b.row_scores[name]) for a, b in zip(before, after, strict=True)]
-    gains = [{name: RowScore(b.value - a.value, b.influence - a.influence, "difference")} for a, b in pairs]
+    gains = [{name: b.row_scores[name].less(a.row_scores[name])} for a, b in zip(before, after, strict=True)]
     gain = _mean_over(after, gains)[name]
     if after[0].classes is not None:
         gain = replace(gain, influence=np.append(gain.influence, [0.5**0.5, -(0.5**0.5)]))
@@ -561,16 +560,18 @@ NEW_ROWS = (
 )
 
 
-def of_held(held: HeldOut, values: Mapping[str, Interval], meaning: str, **more: Any) -> Finding:
-    """A finding about held-out rows."""
-    return Finding(values, meaning, len(held.truth), "held-out rows", LEVEL, **more)
+def of_held(
+    held: Sized, values: Mapping[str, Interval], meaning: str, sampled: str = "held-out rows", **more: Any
+) -> Finding:
+    """A finding about rows that were not fitted."""
+    return Finding(values, meaning, len(held), sampled, LEVEL, **more)
 
 
 @finding("rows", title="Rows", needs=("model",))
 def _rows(basis: Basis) -> Finding:
     n = int(basis.model.model_.task.source.n_samples)
     survival = hasattr(basis.model, "predict_cumulative_hazard")
-    n_held = 0 if basis.held is None else len(basis.held.truth)
+    n_held = 0 if basis.held is None else len(basis.held)
     n_held = n_held if basis.held_times is None else len(basis.held_times)
     task = "classification" if hasattr(basis.model, "classes_") else "survival" if survival else "regression"
     made = Finding(
@@ -636,7 +637,7 @@ def _in_fit(basis: Basis) -> Finding | None:
 
 @finding("held out", title="Scores of held-out rows", needs=("held",))
 def _held_scores(basis: Basis) -> Finding | None:
-    if basis.held.several or len(basis.held.truth) < 2:
+    if basis.held.several or len(basis.held) < 2:
         return None
     found = {name: one for name, one in held_intervals(basis.held).items() if not name.startswith(OF_CLASS)}
     note = f"{OF_95}. {NEW_ROWS}"
@@ -740,7 +741,7 @@ def _targets(basis: Basis) -> Finding | None:
     labels, scores = held.decision is not None, held.by_target()
     what, main = ("label", "accuracy") if labels else ("target", "R^2")
     columns = {what: list(held.targets), **{name: [one[name] for one in scores] for name in scores[0]}}
-    n = len(held.truth)
+    n = len(held)
     formats = {name: f"{score_form(name)}@{n}" for name in scores[0] if name not in COUNTS}
     table = Table.of("targets", f"Held-out rows by {what}", columns, "", formats)
     values = {name: Interval(one[main], n=n) for name, one in zip(held.targets, scores, strict=True)}
@@ -854,12 +855,12 @@ def _nested(basis: Basis) -> Finding | None:
 
 @finding("reported", title="Which score to report", needs=("held", "nested"))
 def _reported(basis: Basis) -> Finding | None:
-    if not basis.nested or len(basis.held.truth) < 2:
+    if not basis.nested or len(basis.held) < 2:
         return None
     made = Finding(
         {
             "nested": Interval(max(len(one.truth) for one in basis.nested)),
-            "held out": Interval(len(basis.held.truth)),
+            "held out": Interval(len(basis.held)),
         },
         "Rows behind the scores that are estimates for new rows.",
         form="d",

@@ -1,24 +1,24 @@
-"""Which sources does a score need? Sources that are exchanged between rows, and fits without a source."""
+"""Which sources does a score need? Sources that are exchanged between rows, fits without a source, and one answer."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import ShuffleSplit
-from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError, check_known
 from kernelweave._docstrings import inherits_attributes
-from kernelweave._drawing import rounded
+from kernelweave._drawing import percent, rounded
 from kernelweave._forms import ShortRepr
-from kernelweave._parameters import Each, Flag, Text, Whole, checked, renamed
+from kernelweave._parameters import Each, Flag, InstanceOf, Text, Whole, checked, renamed
 from kernelweave._types import Array, Features, Labels, Splits, Tree
-from kernelweave.estimators import MKLSurvival
+from kernelweave.estimators import BaseMKL, MKLSurvival
 from kernelweave.estimators.classifier import curve_of
 from kernelweave.estimators.parameters import stated
 from kernelweave.estimators.scoring import fold_score
@@ -46,6 +46,8 @@ from kernelweave.inspection.registry import (
     SMALL,
     Basis,
     Finding,
+    Found,
+    Interval,
     Table,
     at,
     decided,
@@ -58,11 +60,13 @@ from kernelweave.inspection.registry import (
 from kernelweave.inspection.scores import OF_95, middle, usual_score
 from kernelweave.inspection.weights import view_weights
 
-if TYPE_CHECKING:
-    from kernelweave.estimators import BaseMKL
-
-__all__ = ["SourceRefitTest", "SourceTest", "source_refit_test", "source_test"]
-
+__all__ = [
+    "SourceRefitTest",
+    "SourceTest",
+    "source_answer",
+    "source_refit_test",
+    "source_test",
+]
 
 #: The adjusted p-value that permutations of sources can reach.
 REACH = 0.01
@@ -218,7 +222,6 @@ def source_test(
     >>> found.names[0], float(found.p_values[0])
     ('x0', 0.01)
     """
-    check_is_fitted(estimator)
     if estimator.model_.layers:
         raise InputError(
             "This model has layers of kernels on kernels, whose decision values are no sums over sources. Use a "
@@ -406,7 +409,6 @@ def source_refit_test(
     >>> found.names[0], round(float(found.loss[0]), 1), bool(np.all(np.abs(found.loss[1:]) < 1e-6))
     ('x2', 0.4, True)
     """
-    check_is_fitted(estimator)
     rows = Rows.read(estimator, X, y, params, groups)
     views = estimator.model_.views
     names = _left_out(estimator, views, sources)
@@ -485,6 +487,7 @@ def _losses(
     answers: Sequence[str],
     rows: int,
     score: str,
+    **details: Any,
 ) -> Finding:
     """The losses as a finding with a table, whose `first` columns are given by their heads."""
     columns = {
@@ -510,6 +513,7 @@ def _losses(
             "name of score": score,
             "interrupted": found.interrupted,
             "adjusted": adjusted,
+            **details,
         },
         tables=(Table.of("omission" if refitted else "sources", title, columns, meaning, formats),),
     )
@@ -564,9 +568,8 @@ def _sources(basis: Basis) -> Finding:
     units = n if held.groups is None else len(np.unique(held.groups))
     answers = answers_of(found, CERTAIN / units)
     m, first = found.n_permutations, {"source": found.names}
-    made = _losses(found, meaning, m, "permutations of the rows", first, title, answers, n, score)
-    details = {**made.details, "sources": len(found.names), "reach": found.reach}
-    made = replace(made, details=details)
+    details = {"sources": len(found.names), "reach": found.reach}
+    made = _losses(found, meaning, m, "permutations of the rows", first, title, answers, n, score, **details)
     for name, answer in list(zip(found.names, answers, strict=True))[:MOST_NAMED]:
         out_of_reach = answer == "inconclusive" and found.reach >= SMALL
         made = made.decides(
@@ -626,17 +629,10 @@ def _omission(basis: Basis) -> Finding:
     )
     first = {"left out": found.names, "score": found.without}
     answers, title = answers_of(found), "Fits without each source"
-    made = _losses(found, meaning, n, "divisions of the rows", first, title, answers, len(basis.rows), score)
     without = dict(zip(found.names, found.without.tolist(), strict=True))
-    made = replace(
-        made,
-        details={
-            **made.details,
-            "sources": len(weighted),
-            "tested": len(found.names),
-            "without": without,
-        },
-    )
+    details = {"sources": len(weighted), "tested": len(found.names), "without": without}
+    sampled, rows = "divisions of the rows", len(basis.rows)
+    made = _losses(found, meaning, n, sampled, first, title, answers, rows, score, **details)
     for name, answer in list(zip(found.names, answers, strict=True))[:MOST_NAMED]:
         made = made.decides(
             "which",
@@ -656,3 +652,134 @@ def _omission(basis: Basis) -> Finding:
             rows=("rows",),
         )
     return made
+
+
+# ---- one answer from several findings ---------------------------------------------------------------
+
+#: What is said of one source, and of several, by the answer of their tests.
+ANSWERS = {
+    "yes": (
+        "matters: a model without it predicts worse",
+        "matter: a model without one of them predicts worse",
+    ),
+    "no": ("can be left out", "can be left out, each of them alone"),
+    "inconclusive": ("may matter or not: these rows cannot tell",) * 2,
+}
+
+
+@checked
+def source_answer(
+    found: Annotated[Found, InstanceOf((Mapping,), "a dict of findings by name, as `findings` returns it")],
+) -> Finding | None:
+    """The sources with their weights, intervals, and what a model loses without them.
+
+    Parameters
+    ----------
+    found : dict of str to Finding
+        With "views", and as far as they were computed "stability" and "omission".
+
+    Returns
+    -------
+    Finding or None
+        None for fewer than two sources. ``details["sources"]`` has, by name, "needed" ("yes", "no", "inconclusive" or
+        None), "loss", "low", "high" and "p" of fits without the source.
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> model = kw.MKLRegressor(kw.banks.linear_features(2), alpha=0.1).fit(X, X[:, 0])
+    >>> found = kw.inspection.findings(model, training=(X, X[:, 0]), names=["omission"])
+    >>> kw.inspection.source_answer(found).sentence
+    'The only source with a weight is x0. x0 matters: a model without it predicts worse (p = 0.0005).'
+    """
+    views, omission = found.get("views"), found.get("omission")
+    stable = found.get("stability", views)
+    if views is None or stable is None or len(views.values) < 2:
+        return None
+    tested = _tested(omission)
+    values = {
+        name: replace(stable.values.get(name, Interval(math.nan)), value=one.value, n=one.n, method="")
+        for name, one in views.values.items()
+    }
+    columns: dict[str, Any] = {
+        "source": list(values),
+        "weight": [one.value for one in values.values()],
+        "low": [one.low for one in values.values()],
+        "high": [one.high for one in values.values()],
+    }
+    formats = {"weight": ".1%", "low": ".1%", "high": ".1%"}
+    notes = []
+    if stable is not views:
+        notes.append(f"low and high: 95 % interval of the weight over {stable.n} random halves of the rows.")
+    else:
+        del columns["low"], columns["high"]
+    if omission is not None and tested:
+        columns["loss without it"] = [tested.get(name, {}).get("loss") for name in values]
+        columns["needed"] = [
+            tested.get(name, {}).get("needed") or ("not tested" if one.value else "no weight")
+            for name, one in values.items()
+        ]
+        formats["loss without it"] = f"score@{omission.rows}"
+        notes.append(
+            f"loss without it: of the score, in {omission.n} divisions of the rows, each time fitted again."
+        )
+    made = Finding(
+        values,
+        "Weights of the sources as fractions of all weights, with what a model loses without each.",
+        stable.n,
+        stable.sampled,
+        stable.coverage,
+        form=".1%",
+        details={"sources": {name: tested.get(name, {"needed": None}) for name in values}},
+        tables=(Table.of("answer", "Sources", columns, " ".join(notes), formats, brief=True),),
+        name="answer",
+        title="Sources",
+    )
+    # names of sources may have braces
+    return made.says("which", "{answer}", {"answer": _sentence(values, tested)})
+
+
+def _tested(omission: Finding | None) -> dict[str, dict[str, Any]]:
+    """What fits without each source say, by its name."""
+    if omission is None:
+        return {}
+    # verdicts are those of the first sources, the table has all
+    [table] = omission.tables
+    rows = [dict(zip(table.heads, row, strict=True)) for row in table.rows]
+    return {
+        str(row["left out"]): {
+            "needed": row["verdict"],
+            "loss": row["loss"],
+            "low": row["low"],
+            "high": row["high"],
+            "p": row["p, corrected"],
+        }
+        for row in rows
+    }
+
+
+def _sentence(values: dict[str, Interval], tested: dict[str, dict[str, Any]]) -> str:
+    """The answer, in a sentence or two."""
+    weighted = [name for name, one in values.items() if one.value > 0]
+    only = f"The only source with a weight is {named(weighted[0])}." if len(weighted) == 1 else ""
+    if only and not tested:
+        return only
+    if not tested:
+        largest = next(iter(values))
+        return (
+            f"{named(largest)} has the largest weight, {percent(values[largest].value, 1)}. Whether a model needs it "
+            "was not tested."
+        )
+    parts = [only] if only else []
+    for answer, (one, several) in ANSWERS.items():
+        names = [name for name in weighted if tested.get(name, {}).get("needed") == answer]
+        shown = [named(name) for name in names[:MOST_NAMED]]
+        if len(names) > MOST_NAMED:
+            shown.append(f"{len(names) - MOST_NAMED} more")
+        if shown:
+            listed = " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
+            surest = min(tested[name]["p"] for name in names)
+            sure = f" (p = {surest:.2g})" if answer == "yes" and len(names) == 1 else ""
+            parts.append(f"{listed} {one if len(names) == 1 else several}{sure}.")
+    return " ".join(parts)

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
-from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError
 from kernelweave._drawing import percent
@@ -206,7 +205,6 @@ def weight_stability(
     >>> sorted(found.selected), found.largest, round(found.bound, 2)
     (['x0', 'x1'], 4, 0.87)
     """
-    check_is_fitted(estimator)
     rows = Rows.read(estimator, X, y, params, groups)
     fresh = clone(estimator) if choose_again else plainly(estimator)
     weight = np.asarray(rows.params.get("sample_weight", np.ones(len(rows))), dtype=float)

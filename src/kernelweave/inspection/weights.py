@@ -1,4 +1,4 @@
-"""Weights of kernels and of views, and contributions of kernels to decision values."""
+"""Weights of kernels and of views, contributions of kernels to decision values, and columns in a learnt metric."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._forms import ShortRepr
 from kernelweave._parameters import Flag, Whole, checked
@@ -18,6 +17,7 @@ from kernelweave.inspection.registry import MOST_NAMED, Basis, Finding, Interval
 
 __all__ = [
     "KernelWeights",
+    "column_relevance",
     "contribution_sizes",
     "kernel_weights",
     "uninformative",
@@ -66,7 +66,6 @@ def kernel_weights(estimator: Model, *, nonzero: Annotated[bool, Flag()] = True)
     -------
     KernelWeights
     """
-    check_is_fitted(estimator)
     weights = np.atleast_2d(estimator.model_.weights).T
     # outputs need not have weights of one scale
     order = np.argsort(-estimator.model_.weight_shares, kind="stable")
@@ -97,7 +96,6 @@ def view_weights(estimator: Model) -> dict[str, float]:
     dict of str to float
         By view name, or by columns.
     """
-    check_is_fitted(estimator)
     sources, found = estimator.model_.sources
     order = np.argsort(-found, kind="stable")
     return {sources[k]: float(found[k]) for k in order}
@@ -120,7 +118,6 @@ def uninformative(estimator: Model, *, most: Annotated[int, Whole(1)] = 6) -> li
         One for kernels that are the identity on the training rows, one for those that are constant; none if there
         are no such kernels.
     """
-    check_is_fitted(estimator)
     sentences = []
     for kind, words in (
         ("identity", "the identity on the training rows: in them no row is similar to another"),
@@ -159,6 +156,42 @@ def contribution_sizes(estimator: Model, X: Features) -> KernelWeights:
     order = order[flat[order] > 0]
     names = ("",) if sizes.ndim == 1 else decision_names(estimator)
     return KernelWeights(estimator.layer_kernel_names_[-1][order], sizes[order], names)
+
+
+#: Columns in a table, at most.
+MOST_COLUMNS = 50
+
+
+@checked
+def column_relevance(estimator: Model) -> dict[str, float]:
+    """Shares of columns in the learnt metric, the largest first; empty for models without one.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        Whose kernels and weights are looked at.
+
+    Returns
+    -------
+    dict of str to float
+        The attribute `relevance_` as one dict: by column, or by view and column where there are several views. The
+        shares of a view sum to 1.
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> X = np.random.default_rng(0).normal(size=(60, 3))
+    >>> model = kw.MKLRegressor(learner="metric").fit(X, np.sin(2 * X[:, 1]))
+    >>> next(iter(column_relevance(model)))
+    'x1'
+    """
+    views = getattr(estimator, "relevance_", {})
+    found = {
+        name if len(views) == 1 else f"{view}: {name}": share
+        for view, own in views.items()
+        for name, share in own.items()
+    }
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
 # ---- findings --------------------------------------------------------------------------------------
@@ -249,3 +282,29 @@ def _uninformative(basis: Basis) -> Finding | None:
     for kind, text in zip(present, uninformative(basis.model, most=20), strict=True):
         made = made.warns(text, {f"kernels, {kind}": kinds.count(kind)})
     return made if present else None
+
+
+@finding("relevance", title="Columns in the learnt metric", needs=("model",))
+def _relevance(basis: Basis) -> Finding | None:
+    found = column_relevance(basis.model)
+    if not found:
+        return None
+    meaning = (
+        "The share of a column in the trace of the metric, in standardised columns: how fast predictions change along "
+        "it. The metric is a local solution, learnt on at most 300 training rows; a share is no test."
+    )
+    shown = list(found)[:MOST_COLUMNS]
+    columns = {"column": shown, "share": [found[name] for name in shown]}
+    hidden = len(found) - len(shown)
+    note = meaning + (f" {hidden} more columns have smaller shares." if hidden else "")
+    table = Table.of("relevance", "Columns in the learnt metric", columns, note, {"share": ".1%"})
+    values = {name: Interval(share) for name, share in found.items()}
+    made = Finding(values, meaning, form=".1%", tables=(table,))
+    largest = list(found)[:MOST_NAMED]
+    said = ", ".join(f"{{s{k}}} has {{v{k}:.1%}}" for k in range(len(largest)))
+    return made.says(
+        "which",
+        f"In the learnt metric {said} of the trace.",
+        {f"s{k}": named(name) for k, name in enumerate(largest)},
+        **{f"v{k}": at(name) for k, name in enumerate(largest)},
+    )

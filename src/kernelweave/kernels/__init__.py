@@ -56,7 +56,6 @@ from kernelweave.kernels.additive import *
 from kernelweave.kernels.base import *
 from kernelweave.kernels.categorical import *
 from kernelweave.kernels.composed import *
-from kernelweave.kernels.constant import *
 from kernelweave.kernels.counts import *
 from kernelweave.kernels.dot import *
 from kernelweave.kernels.given import *
@@ -65,7 +64,6 @@ from kernelweave.kernels.maps import *
 from kernelweave.kernels.molecules import *
 from kernelweave.kernels.pairs import *
 from kernelweave.kernels.parsing import *
-from kernelweave.kernels.periodic import *
 from kernelweave.kernels.sequences import *
 from kernelweave.kernels.stationary import *
 from kernelweave.kernels.steps import *

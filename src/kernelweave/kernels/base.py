@@ -27,7 +27,6 @@ from kernelweave.views import Table, as_table, as_tables
 __all__ = ["Kernel"]
 
 FloatArray = NDArray[np.float64]
-Norms = FloatArray | None
 
 PSD = "Other values do not give a positive semidefinite kernel."
 Positive = Annotated[float, Number(above=0, remedy=PSD)]
@@ -481,10 +480,10 @@ class Kernel(KernelFunction, ABC):
 
     def _short(self, nested: bool = False) -> str:
         """The name and the fields of the kernel."""
-        values = ((name, getattr(self, name)) for name in parameters_of(self))
-        said = [
-            f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}" for name, value in values
-        ]
+        said = []
+        for name in parameters_of(self):
+            value = getattr(self, name)
+            said.append(f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}")
         return f"{type(self).__name__}({', '.join(said)})" if said else type(self).__name__
 
     def _restricted(self) -> bool:

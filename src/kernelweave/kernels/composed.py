@@ -1,4 +1,4 @@
-"""Kernels that are made of kernels: sums, products and multiples, on some columns, after preparations."""
+"""Kernels that are made of kernels: sums, products and multiples, on some columns, after preparations; constants."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from kernelweave._checks import InputError
 from kernelweave._parameters import check_fields, check_value, listed, shown
 from kernelweave._sparse import join_columns, to_dense
 from kernelweave.kernels.base import FACTOR, VIEW_NAME, FloatArray, Kernel, Positive, is_kernel, set_fields
-from kernelweave.kernels.constant import Constant
 from kernelweave.kernels.dot import MAX_RANK
 from kernelweave.kernels.stationary import Stationary
 from kernelweave.kernels.steps import AffineStep, Step, apply_steps, as_steps
@@ -23,11 +22,15 @@ from kernelweave.kernels.training_rows import TrainingRows
 from kernelweave.views import ColumnMask, ColumnSlice, Table, ViewColumns, freeze_columns
 from kernelweave.views.selection import Selection
 
-__all__ = ["On", "Prepared", "Product", "Scaled", "Sum"]
+__all__ = ["Constant", "On", "Prepared", "Product", "Scaled", "Sum"]
 
 
 def _of_parts(name: str, fold: Callable[[Iterable[bool]], bool], about: str) -> Any:
     return property(lambda self: fold(getattr(one, name) for one in self.inner), doc=about)
+
+
+def _of_kernel(name: str, about: str) -> Any:
+    return property(lambda self: getattr(self.kernel, name), doc=about)
 
 
 class Composed(Kernel, described=False):
@@ -44,6 +47,49 @@ class Composed(Kernel, described=False):
         "needs_norms", any, "Whether a kernel inside needs the squared norms of the rows."
     )
     needs_psd_check = _of_parts("needs_psd_check", any, "Whether a kernel inside may not be semidefinite.")
+
+
+@dataclass(frozen=True)
+class Constant(Kernel):
+    """The kernel that is the same for all pairs, k(x, z) = value: a penalised intercept.
+
+    Parameters
+    ----------
+    value : float, default=1.0
+        > 0.
+
+    Examples
+    --------
+    >>> from kernelweave.kernels import Linear
+    >>> (Linear() + 1.0)([[1.0], [2.0]])
+    array([[2., 3.],
+           [3., 5.]])
+    """
+
+    value: Positive = 1.0
+
+    takes_missing: ClassVar[bool] = True  # it reads no cells
+
+    def formula(self, xp, S, left, right):
+        return self.value * xp.ones_like(S)
+
+    def _gram(self, left: Table, right: Table | None) -> FloatArray:
+        return self._diag(left)[:, None] * np.ones((left if right is None else right).n_rows)
+
+    def _diag(self, table: Table) -> FloatArray:
+        return table.per_row(self.value)
+
+    def _features(self, table: Table) -> FloatArray:
+        return table.per_row(math.sqrt(self.value))[:, None]
+
+    def _after(self, steps: tuple[Step, ...]) -> Kernel:
+        return self
+
+    def _times(self, factor: float) -> Kernel:
+        return Constant(self.value * check_value(FACTOR, "factor", factor, of="Constant"))
+
+    def _short(self, nested: bool = False) -> str:
+        return f"Constant({self.value:.4g})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -226,20 +272,9 @@ class Around(Composed, described=False):
     def remade(self, inner: Sequence[Kernel]) -> Kernel:
         return replace(self, kernel=inner[0])
 
-    @property
-    def statistic(self) -> str | None:
-        """The pairwise statistic of the wrapped kernel."""
-        return self.kernel.statistic
-
-    @property
-    def preparation(self) -> tuple[Step, ...]:
-        """The steps before that statistic."""
-        return self.kernel.preparation
-
-    @property
-    def view(self) -> str:
-        """The columns or view of the wrapped kernel."""
-        return self.kernel.view
+    statistic = _of_kernel("statistic", "The pairwise statistic of the wrapped kernel.")
+    preparation = _of_kernel("preparation", "The steps before that statistic.")
+    view = _of_kernel("view", "The columns or view of the wrapped kernel.")
 
     def formula(self, xp, S, left, right):
         if self.statistic is None:
@@ -371,10 +406,7 @@ class Prepared(Around):
         """The steps, and those of the kernel itself."""
         return self.steps + self.kernel.preparation
 
-    @property
-    def decay(self) -> float | None:
-        """Gamma of a kernel of distances of prepared rows, see :class:`Kernel`."""
-        return self.kernel.decay
+    decay = _of_kernel("decay", "Gamma of a kernel of distances of prepared rows, see :class:`Kernel`.")
 
     @property
     def takes_missing(self) -> bool:

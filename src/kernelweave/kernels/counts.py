@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import InputError
-from kernelweave._parameters import ReadableSignature, check_fields
+from kernelweave._parameters import ReadableSignature
 from kernelweave._sparse import sq_norms, unit_rows
 from kernelweave._types import FittedPart, csr_array
 from kernelweave.kernels.base import FloatArray, Kernel
@@ -99,6 +99,24 @@ def one_column(table: Table, reader: str, example: str, kind: type = str, what: 
     return own
 
 
+def rows_of(
+    each: Sequence[Collection[str]], numbers: Sequence[float] | None = None
+) -> tuple[csr_array, list[str]]:
+    """Numbers of the terms of rows, ones if none are given, as sparse rows (n_rows, n_terms); and the terms, sorted."""
+    from scipy import sparse
+
+    terms = sorted(set().union(*each))
+    place = {term: j for j, term in enumerate(terms)}
+    columns = np.array([place[term] for own in each for term in own], dtype=np.intp)
+    values = np.ones(len(columns)) if numbers is None else np.array(numbers, dtype=np.float64)
+    ends = np.cumsum([0, *map(len, each)], dtype=np.intp)
+    return sparse.csr_array((values, columns, ends), shape=(len(each), len(terms))), terms
+
+
+#: Parameters of all kernels of counts, which are applied to counts.
+OF_ALL = ("normalize", "learnt")
+
+
 class CountKernel(Kernel, described=False):
     """Base of inner products of sparse counts: of the terms that `_count` finds in the cells of one column.
 
@@ -116,16 +134,13 @@ class CountKernel(Kernel, described=False):
     what: ClassVar[str] = "text"
     example: ClassVar[str] = "note"
 
-    def __post_init__(self) -> None:
-        check_fields(self, named=True)
-
     @abstractmethod
     def _count(self, cells: NDArray[Any]) -> tuple[Any, list[str]]:
         """Sparse counts of all terms of these cells, shape (n_rows, n_terms), and the terms, sorted."""
 
-    @abstractmethod
     def _counted(self) -> Hashable:
         """The parameters on which counts depend; kernels with equal ones share them."""
+        return tuple(getattr(self, one.name) for one in fields(self) if one.name not in OF_ALL)  # type: ignore[arg-type]
 
     def _vocabulary(self, terms: tuple[str, ...], n_rows: FloatArray, total: float) -> Vocabulary:
         """Of terms, the numbers of rows that have them, and that of all rows."""

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from kernelweave._checks import InputError
-from kernelweave._parameters import Number, Whole, check_fields, check_value
+from kernelweave._parameters import Function, Number, Whole, check_fields, check_value
 from kernelweave._sparse import to_dense
 from kernelweave.functions import power
 from kernelweave.kernels.base import PSD, FloatArray, Kernel, Positive, set_fields
@@ -318,20 +318,12 @@ class Elementwise(Kernel, described=False):
            [1.   , 1.543]])
     """
 
-    function: Callable[[FloatArray], FloatArray]
-    derivative: Callable[[FloatArray], FloatArray]
+    function: Annotated[Callable[[FloatArray], FloatArray], Function()]
+    derivative: Annotated[Callable[[FloatArray], FloatArray], Function()]
     name: str | None = None
 
     statistic: ClassVar[str] = "dot"
     needs_psd_check: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        for label in ("function", "derivative"):
-            if not callable(getattr(self, label)):
-                raise InputError(
-                    f"`{label}` of Elementwise must be callable, got {getattr(self, label)!r}. Pass a function "
-                    "of arrays."
-                )
 
     def formula(self, xp, S, left, right):
         values = self.function(S)

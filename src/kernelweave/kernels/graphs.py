@@ -15,7 +15,7 @@ from kernelweave._checks import InputError, is_missing
 from kernelweave._parameters import Flag, Whole
 from kernelweave._sparse import is_sparse
 from kernelweave._types import FittedPart
-from kernelweave.kernels.counts import CountKernel
+from kernelweave.kernels.counts import CountKernel, rows_of
 
 __all__ = ["WeisfeilerLehman"]
 
@@ -78,20 +78,10 @@ class WeisfeilerLehman(CountKernel):
     what: ClassVar[str] = "graphs"
     example: ClassVar[str] = "graph"
 
-    def _counted(self) -> Hashable:
-        return self.iterations
-
     def _count(self, cells: NDArray[Any]) -> tuple[Any, list[str]]:
-        from scipy import sparse
-
         digests: dict[Hashable, str] = {}
         counted = [self._labels(_read(graph, i), digests) for i, graph in enumerate(cells)]
-        terms = sorted(set().union(*counted))
-        place = {term: j for j, term in enumerate(terms)}
-        columns = np.array([place[term] for one in counted for term in one], dtype=np.intp)
-        counts = np.array([n for one in counted for n in one.values()], dtype=np.float64)
-        ends = np.concatenate([[0], np.cumsum([len(one) for one in counted])]).astype(np.intp)
-        return sparse.csr_array((counts, columns, ends), shape=(len(cells), len(terms))), terms
+        return rows_of(counted, [n for one in counted for n in one.values()])
 
     def _labels(self, graph: Graph, digests: dict[Hashable, str]) -> Counter[str]:
         """How many nodes have each label, over all iterations; digests are those of all graphs."""

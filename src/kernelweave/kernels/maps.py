@@ -17,8 +17,7 @@ from kernelweave.functions import power
 from kernelweave.gram.random_pivots import given_pivots, random_pivots, solve_lower
 from kernelweave.kernels.base import FloatArray, Kernel, is_kernel
 from kernelweave.kernels.categorical import Categorical
-from kernelweave.kernels.composed import Around, On, Prepared, Scaled, Sum
-from kernelweave.kernels.constant import Constant
+from kernelweave.kernels.composed import Around, Constant, On, Prepared, Scaled, Sum
 from kernelweave.kernels.dot import ArcCosine
 from kernelweave.kernels.learnt import Learnt
 from kernelweave.kernels.stationary import RBF, Laplacian
@@ -222,8 +221,7 @@ class Nystroem(FeatureMap):
                     f"`pivots` of Nystroem must have the {rows.table.n_columns} columns of the kernel, got "
                     f"{given.n_columns}."
                 )
-            taken, factor = given_pivots(kernel(given))
-            return self._with(kernel, rows, given.rows(taken), factor, None)
+            return self._of_rows(kernel, rows, given)
         rng = np.random.default_rng(self.random_state)
         distinct, weights = rows.distinct
         searched = np.arange(len(distinct))
@@ -235,8 +233,7 @@ class Nystroem(FeatureMap):
         if self.pivots == "uniform":
             n = min(self.n_features, len(searched))
             taken = rng.choice(len(searched), n, replace=False, p=own / own.sum())
-            kept, factor = given_pivots(kernel(table.rows(taken)))
-            return self._with(kernel, rows, table.rows(taken[kept]), factor, None)
+            return self._of_rows(kernel, rows, table.rows(taken))
 
         def block(some: Any, columns: Any) -> FloatArray:
             return kernel(table if some is None else table.rows(some), table.rows(columns))
@@ -247,6 +244,11 @@ class Nystroem(FeatureMap):
         if len(searched) == len(distinct):
             known = float(own @ found.residual), float(own @ diagonal)
         return self._with(kernel, rows, table.rows(found.rows), found.factor, known)
+
+    def _of_rows(self, kernel: Kernel, rows: TrainingRows, pivots: Table) -> Nystroem:
+        """The map of some pivots, without those that are combinations of others."""
+        kept, factor = given_pivots(kernel(pivots))
+        return self._with(kernel, rows, pivots.rows(kept), factor, None)
 
     def _with(
         self,
@@ -578,17 +580,11 @@ def approximate(kernel: Kernel, rule: FeatureMap) -> Kernel:
     '2 * random features of RBF(gamma=0.5) on x0'
     """
     is_kernel(kernel, "approximate")
-    if isinstance(kernel, On):
-        return On(approximate(kernel.kernel, rule), kernel.columns, kernel.name)
-    if not rule.goes_inside:
+    passed = isinstance(kernel, Scaled | Sum) or (isinstance(kernel, Prepared) and not kernel.is_corrected)
+    if not isinstance(kernel, On) and not (rule.goes_inside and passed):
         return Approximate(kernel, rule)
-    if isinstance(kernel, Prepared) and not kernel.is_corrected:
-        return Prepared(approximate(kernel.kernel, rule), kernel.steps)
-    if isinstance(kernel, Scaled):
-        return Scaled(approximate(kernel.kernel, rule), kernel.factor)
-    if isinstance(kernel, Sum):
-        return Sum(tuple(one if has_own_features(one) else approximate(one, rule) for one in kernel.terms))
-    return Approximate(kernel, rule)
+    kept = has_own_features if isinstance(kernel, Sum) else lambda one: False
+    return kernel.remade([one if kept(one) else approximate(one, rule) for one in kernel.inner])
 
 
 def has_own_features(kernel: Kernel) -> bool:

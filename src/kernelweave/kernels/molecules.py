@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from kernelweave._checks import InputError
 from kernelweave._parameters import Flag, OneOf, Whole, check_fields
+from kernelweave._sparse import is_sparse
 from kernelweave._types import csr_array
 from kernelweave.kernels.counts import one_column
 from kernelweave.kernels.steps import Step, step
@@ -34,15 +35,12 @@ class OfMolecules(Step):
         cells = one_column(table, name, f"kernels.Tanimoto().prepared(kernels.{name}()).on('smiles')")
         read = f"{name} needs RDKit: pip install 'kernelweave[chemistry]'."
         # rows of a column share what is computed for all of it
-        return self._table(cells.counted(self, lambda texts: (self._of(_molecules(texts, read)), []))[0])
+        values = cells.counted(self, lambda texts: (self._of(_molecules(texts, read)), []))[0]
+        return (SparseTable if is_sparse(values) else Table).of_checked(values, None)
 
     @abstractmethod
     def _of(self, molecules: list[Any]) -> Any:
         """Numbers of all molecules, a row for each."""
-
-    @abstractmethod
-    def _table(self, values: Any) -> Table:
-        """The rows as a table."""
 
 
 @step
@@ -122,9 +120,6 @@ class Fingerprints(OfMolecules):
         generator = makers[self.form]()
         return lambda molecule: generator.GetCountFingerprint(molecule).GetNonzeroElements()
 
-    def _table(self, values: Any) -> Table:
-        return SparseTable.of_checked(values, None)
-
 
 @step
 @dataclass(frozen=True, eq=False, repr=False)
@@ -165,9 +160,6 @@ class Descriptors(OfMolecules):
         ]
         values = np.array(rows, dtype=np.float64)
         return np.where(np.isfinite(values), values, 0.0)
-
-    def _table(self, values: Any) -> Table:
-        return Table.of_checked(values, None)
 
 
 def _molecules(texts: NDArray[np.object_], read: str) -> list[Any]:

@@ -38,6 +38,19 @@ def has_missing(A: PairRows) -> bool:
     return not is_node(A) and bool(np.isnan(A.data if is_sparse(A) else A).any())
 
 
+def without_missing(values: PairRows) -> tuple[PairRows, PairRows]:
+    """Rows with 0 in place of missing cells, and ones where they are missing."""
+    if not is_sparse(values):
+        missing = np.isnan(values)
+        return np.where(missing, 0.0, values), missing.astype(np.float64)
+    zeros, missing = values.copy(), values.copy()
+    absent = np.isnan(values.data)
+    zeros.data = np.where(absent, 0.0, zeros.data)
+    missing.data = absent.astype(np.float64)
+    missing.eliminate_zeros()
+    return zeros, missing
+
+
 @dataclass(frozen=True, eq=False)
 class ColumnSpread:
     """Mean contributions of columns to statistics of pairs of training rows.
@@ -118,24 +131,12 @@ class IncompleteRows:
         found = self.values.data if is_sparse(self.values) else self.values
         return found[~np.isnan(found)]
 
-    def parts(self) -> tuple[PairRows, PairRows]:
-        """The rows with 0 in place of missing cells, and ones where they are missing."""
-        if not is_sparse(self.values):
-            missing = np.isnan(self.values)
-            return np.where(missing, 0.0, self.values), missing.astype(np.float64)
-        zeros, missing = self.values.copy(), self.values.copy()
-        absent = np.isnan(self.values.data)
-        zeros.data = np.where(absent, 0.0, zeros.data)
-        missing.data = absent.astype(np.float64)
-        missing.eliminate_zeros()
-        return zeros, missing
-
     def sq_norms(self) -> FloatArray:
         """Squared norms of the known cells, scaled to all columns."""
-        zeros, missing = self.parts()
+        zeros, missing = without_missing(self.values)
         unit = self.spread.unit("dot")
         squares = zeros.multiply(zeros) if is_sparse(zeros) else np.square(zeros)
-        total = np.asarray(squares.sum(axis=1)).reshape(-1)
+        total = row_sums(squares)
         there = unit.sum() - missing @ unit
         alone = unit.sum() if len(unit) else 0.0
         return _scaled(total, there, unit, alone)
@@ -155,17 +156,16 @@ def incomplete_statistic(kind: str, A: PairRows, B: PairRows) -> FloatArray:
         Of shapes (n, n_columns) and (m, n_columns).
     """
     spread = (A if isinstance(A, IncompleteRows) else B).spread
-    left = A if isinstance(A, IncompleteRows) else IncompleteRows(A, spread)
-    right = B if isinstance(B, IncompleteRows) else IncompleteRows(B, spread)
+    A, B = (one.values if isinstance(one, IncompleteRows) else one for one in (A, B))
     unit = spread.unit(kind)
-    (a, no_a), (b, no_b) = left.parts(), right.parts()
+    (a, no_a), (b, no_b) = without_missing(A), without_missing(B)
     there = unit.sum() - (no_a @ unit)[:, None] - no_b @ unit + to_dense(_times(no_a, unit) @ no_b.T)
     if kind == "dot":
         S = np.array(to_dense(a @ b.T))
     elif kind == "sqdist":
         S = _sqdist(a, no_a, b, no_b, spread.mean)
     else:
-        S = _l1(left.values, right.values, a, no_a, b, no_b)
+        S = _l1(A, B, a, no_a, b, no_b)
     return _scaled(S, there, unit, spread.alone(kind))
 
 
@@ -187,7 +187,7 @@ def _sqdist(a: Any, no_a: Any, b: Any, no_b: Any, mean: FloatArray) -> FloatArra
         # centred, to reduce cancellation
         a, b = (a - mean) * (1.0 - no_a), (b - mean) * (1.0 - no_b)
         squares_a, squares_b = np.square(a), np.square(b)
-    S = _sums(squares_a)[:, None] + _sums(squares_b)
+    S = row_sums(squares_a)[:, None] + row_sums(squares_b)
     S -= to_dense(squares_a @ no_b.T)
     S -= to_dense(no_a @ squares_b.T)
     S -= 2.0 * to_dense(a @ b.T)
@@ -211,8 +211,10 @@ def _times(A: Any, by: Any) -> Any:
     return A.multiply(by).tocsr() if is_sparse(A) else A * by
 
 
-def _sums(A: Any) -> FloatArray:
-    return np.asarray(A.sum(axis=1)).reshape(-1)
+def row_sums(A: PairRows) -> Any:
+    """Sums of the rows, an array or a node."""
+    found = A.sum(axis=1)
+    return found if is_node(A) else np.asarray(found, dtype=np.float64).reshape(-1)
 
 
 #: Up to this many columns squared distances are summed column by column, without cancellation.
@@ -275,7 +277,7 @@ def pair_values(kind: str, A: PairRows, B: PairRows | None = None) -> FloatArray
     left = _centred(kind, A)
     S = _block(kind, left, left)
     if kind != "dot" or not isinstance(left, np.ndarray):
-        _set_diagonal(kind, S, sq_norms(left))
+        np.fill_diagonal(S, sq_norms(left) if kind == "dot" else 0.0)
     return mirror(S)
 
 
@@ -354,7 +356,7 @@ def statistic_panels(kind: str, A: PairRows, entries: int) -> Iterator[tuple[sli
             first, right = start, A[start:]
         rows = slice(start, min(n, start + max(1, entries // (n - first))))
         S = _block(kind, A[rows], right, squares[rows], squares[first:], transposed)[:, start - first :]
-        _set_diagonal(kind, S, squares[rows])
+        np.fill_diagonal(S, squares[rows] if kind == "dot" else 0.0)
         yield rows, S
         start = rows.stop
 
@@ -379,10 +381,6 @@ def _centred(kind: str, A: PairRows) -> PairRows:
     if kind != "sqdist" or not isinstance(A, np.ndarray) or _sums_columns(kind, A) or not len(A):
         return A
     return A - A.mean(axis=0)
-
-
-def _set_diagonal(kind: str, S: FloatArray, squares: FloatArray) -> None:
-    np.fill_diagonal(S, squares if kind == "dot" else 0.0)
 
 
 def _block(
@@ -450,14 +448,10 @@ def _by_columns(A: FloatArray, columns: FloatArray, kind: str) -> FloatArray:
     return S
 
 
-def mirror(K: FloatArray, block: int = 64) -> FloatArray:
-    """Copy the upper triangle of a square matrix onto the lower one, in place."""
-    for top in range(0, len(K), block):
-        end = top + block
-        K[top:end, :top] = K[:top, top:end].T
-        corner = K[top:end, top:end]
-        lower = np.tril_indices(len(corner), -1)
-        corner[lower] = corner.T[lower]
+def mirror(K: FloatArray) -> FloatArray:
+    """A square matrix whose lower triangle is the upper one, in place where its numbers lie in order."""
+    K = np.ascontiguousarray(K, dtype=np.float64)
+    core.mirror(K, threads_for(len(K)))
     return K
 
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 from math import comb
 from typing import Annotated, Any, ClassVar, Self
 
-import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import InputError
-from kernelweave._parameters import Flag, Text, Whole
+from kernelweave._parameters import Switch, Text, Whole
 from kernelweave._types import FittedPart
 from kernelweave.kernels.base import FloatArray
-from kernelweave.kernels.counts import CountKernel, one_column
+from kernelweave.kernels.counts import CountKernel, one_column, rows_of
 from kernelweave.kernels.text import LONGEST, counted
 from kernelweave.views import Table
 
@@ -26,7 +24,6 @@ __all__ = ["Gapped", "Mismatch", "Spectrum"]
 MOST_TERMS = 2 * 10**7
 
 Length = Annotated[int, Whole(1, LONGEST)]
-Switch = Annotated[bool, Flag()]
 
 
 class SequenceKernel(CountKernel, described=False):
@@ -38,9 +35,9 @@ class SequenceKernel(CountKernel, described=False):
     example: ClassVar[str] = "sequence"
 
     @property
-    @abstractmethod
     def _length(self) -> int:
         """The length of the pieces."""
+        return self.k
 
     @abstractmethod
     def _terms(self, piece: str) -> list[str]:
@@ -63,12 +60,7 @@ class SequenceKernel(CountKernel, described=False):
                 f"{self!r} counts {len(pieces)} different pieces for up to {self._n_terms} terms each, more than "
                 f"{MOST_TERMS} in all. Take shorter pieces, or allow for less."
             )
-        each = [self._terms(piece) for piece in pieces]
-        terms = sorted({term for own in each for term in own})
-        place = {term: j for j, term in enumerate(terms)}
-        columns = np.array([place[term] for own in each for term in own], dtype=np.intp)
-        ends = np.concatenate([[0], np.cumsum([len(own) for own in each])]).astype(np.intp)
-        close = sparse.csr_array((np.ones(len(columns)), columns, ends), shape=(len(pieces), len(terms)))
+        close, terms = rows_of([self._terms(piece) for piece in pieces])
         return sparse.csr_array(found @ close), terms
 
 
@@ -112,13 +104,6 @@ class Spectrum(SequenceKernel):
     learnt: FittedPart = field(default=None, repr=False)
 
     _n_terms: ClassVar[int] = 1
-
-    @property
-    def _length(self) -> int:
-        return self.k
-
-    def _counted(self) -> Hashable:
-        return self.k
 
     def _terms(self, piece: str) -> list[str]:
         return [piece]
@@ -178,10 +163,6 @@ class Mismatch(SequenceKernel):
             object.__setattr__(self, "alphabet", "".join(sorted(set(self.alphabet))))
 
     @property
-    def _length(self) -> int:
-        return self.k
-
-    @property
     def _n_terms(self) -> int:
         others = len(self.alphabet or " ") - 1
         return sum(comb(self.k, i) * others**i for i in range(self.m + 1))
@@ -193,9 +174,6 @@ class Mismatch(SequenceKernel):
         letters = "".join(sorted(set().union(*cells.values)))
         # sequences without letters have no pieces either
         return replace(self, alphabet=letters or "A").learnt_from(table, sample_weight)
-
-    def _counted(self) -> Hashable:
-        return self.k, self.m, self.alphabet
 
     def _terms(self, piece: str) -> list[str]:
         found = {piece}
@@ -248,9 +226,6 @@ class Gapped(SequenceKernel):
     @property
     def _n_terms(self) -> int:
         return comb(self.k + self.g, self.k)
-
-    def _counted(self) -> Hashable:
-        return self.k, self.g
 
     def _terms(self, piece: str) -> list[str]:
         return sorted(set(map("".join, combinations(piece, self.k))))

@@ -20,7 +20,9 @@ from kernelweave.kernels.pairs import (
     IncompleteRows,
     column_spread,
     has_missing,
+    row_sums,
     weighted_median,
+    without_missing,
 )
 from kernelweave.mkl.metric import FORMS, METRICS, learn_metric
 from kernelweave.views import BlockTable, GramTable, SparseTable, Table
@@ -330,15 +332,9 @@ def _known(values: Any) -> tuple[Any, FloatArray | float]:
     """Rows with 0 in place of missing cells, and for each row the share of known cells."""
     if not has_missing(values):
         return values, 1.0
-    n, p = values.shape
-    if is_sparse(values):
-        known, missing = values.copy(), np.isnan(values.data)
-        known.data = np.where(missing, 0.0, values.data)
-        lost = np.bincount(np.repeat(np.arange(n), np.diff(values.indptr))[missing], minlength=n)
-    else:
-        missing = np.isnan(values)
-        known, lost = np.where(missing, 0.0, values), missing.sum(axis=1)
-    return known, np.maximum(p - lost, 1) / p
+    known, missing = without_missing(values)
+    p = values.shape[1]
+    return known, np.maximum(p - row_sums(missing), 1.0) / p
 
 
 RULES = ("mean", "median", "nearest")

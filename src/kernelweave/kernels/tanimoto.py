@@ -10,7 +10,7 @@ import numpy as np
 from kernelweave._checks import InputError
 from kernelweave._sparse import entries
 from kernelweave.kernels.base import FloatArray, Kernel
-from kernelweave.kernels.pairs import IncompleteRows, Others, is_node, mirror, pair_values
+from kernelweave.kernels.pairs import IncompleteRows, Others, is_node, mirror, pair_values, row_sums
 from kernelweave.views import Table
 
 __all__ = ["Tanimoto"]
@@ -47,7 +47,7 @@ class Tanimoto(Kernel):
     def _gram(self, left: Table, right: Table | None) -> FloatArray:
         A = _counts(left)
         B = A if right is None else _counts(right)
-        own, other = _sums(A), _sums(B)
+        own, other = row_sums(A), row_sums(B)
         if is_node(A):
             return _ratio(pair_values("l1", A, B), own[:, None] + other)
         K, others = np.empty((A.shape[0], B.shape[0])), Others.of("l1", B)
@@ -73,11 +73,6 @@ def _counts(table: Table) -> Any:
             "`standardize`, or take RBF for numbers of any sign."
         )
     return values
-
-
-def _sums(values: Any) -> Any:
-    found = values.sum(axis=1)
-    return found if is_node(values) else np.asarray(found, dtype=np.float64).reshape(-1)
 
 
 def _ratio(distance: Any, total: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import InputError
-from kernelweave._parameters import Flag, Rule, Text, Unfit, Whole, listed
+from kernelweave._parameters import Rule, Switch, Text, Unfit, Whole, listed
 from kernelweave._types import FittedPart, csr_array
 from kernelweave.kernels.base import FloatArray
 from kernelweave.kernels.counts import CountKernel, Vocabulary
@@ -98,7 +98,6 @@ def counted(cells: NDArray[Any], **counter: Any) -> tuple[Any, list[str]]:
 
 
 NGrams = Annotated[Any, Lengths()]
-Switch = Annotated[bool, Flag()]
 
 
 @dataclass(frozen=True, repr=False)

@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 from kernelweave._checks import InputError
 from kernelweave._parameters import LARGEST_NUMBER
 from kernelweave._sparse import entries, is_sparse, sq_norms
-from kernelweave.kernels.pairs import IncompleteRows, check_sizes, statistic_panels, weighted_median
+from kernelweave.kernels.pairs import (
+    IncompleteRows,
+    check_sizes,
+    statistic_panels,
+    weighted_median,
+    without_missing,
+)
 from kernelweave.kernels.steps import Step
 from kernelweave.views import SparseTable, Table
 from kernelweave.views.selection import Selection
@@ -229,7 +235,7 @@ class TrainingRows:
 
     def _variance_of_known(self, A: IncompleteRows) -> float:
         """The same over the known cells."""
-        zeros, missing = A.parts()
+        zeros, missing = without_missing(A.values)
         weight = np.ones(len(A)) if self.weight is None else self.weight
         total = float(weight.sum() * A.shape[1] - (weight @ missing).sum())
         mean = float((weight @ zeros).sum()) / total

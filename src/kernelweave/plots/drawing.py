@@ -239,6 +239,13 @@ def legend(ax: Axes, **options: Any) -> None:
         ax.legend(frameon=False, **options)
 
 
+def finish(ax: Axes, name: str, **options: Any) -> None:
+    """A title, a legend on the right, and no box."""
+    titled(ax, name)
+    legend_beside(ax, **options)
+    plain(ax)
+
+
 #: Where a legend on the right of the axes begins, in the units of the axes.
 BESIDE = (1.0, 0.5)
 

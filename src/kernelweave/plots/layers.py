@@ -381,9 +381,7 @@ class LayerSpectraDisplay(drawing.Display):
         if any((e > self.floor).any() for e in (*self.before, *self.after)):
             drawing.log_axis(self.ax_, "y")
         self.ax_.set(xlabel="number of the eigenvalue", ylabel="share of the trace")
-        drawing.titled(self.ax_, name)
-        drawing.legend_beside(self.ax_, title="effective rank")
-        drawing.plain(self.ax_)
+        drawing.finish(self.ax_, name, title="effective rank")
 
     @classmethod
     @checked

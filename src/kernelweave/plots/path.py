@@ -8,7 +8,6 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
 from kernelweave import inspection
 from kernelweave._checks import InputError
@@ -110,9 +109,7 @@ class RegularizationPathDisplay(drawing.Checked):
         if x != "df":
             drawing.parameter_axis(self.ax_, self.alphas, x)
         self.ax_.set(xlabel="degrees of freedom" if x == "df" else x, ylabel=self.ylabel)
-        drawing.titled(self.ax_, name or "")
-        drawing.legend_beside(self.ax_)
-        drawing.plain(self.ax_)
+        drawing.finish(self.ax_, name or "")
         return self
 
     @classmethod
@@ -221,11 +218,9 @@ class CVCurveDisplay(drawing.Display):
         self.chosen_line_ = self.ax_.axvline(where[self.chosen], **drawing.CHOSEN)
         drawing.parameter_axis(self.ax_, self.alphas, self.parameter)
         self.ax_.set(xlabel=self.parameter, ylabel=self.ylabel)
-        drawing.titled(self.ax_, name)
         low, high = (clip_score(float(end), self.ylabel) for end in self.ax_.get_ylim())
         self.ax_.set_ylim(low, high)
-        drawing.legend_beside(self.ax_)
-        drawing.plain(self.ax_)
+        drawing.finish(self.ax_, name)
 
     @classmethod
     @checked
@@ -247,7 +242,6 @@ class CVCurveDisplay(drawing.Display):
         -------
         CVCurveDisplay
         """
-        check_is_fitted(estimator)
         results = getattr(estimator, "cv_results_", None)
         if results is None:
             raise InputError(

@@ -9,7 +9,7 @@ from kernelweave import inspection
 from kernelweave._checks import InputError
 from kernelweave._parameters import InstanceOf, checked
 from kernelweave._types import Axes, Features, Style
-from kernelweave.inspection.survival import GivenTimes, Groups, SurvivalModel
+from kernelweave.inspection.held_times import GivenTimes, Groups, SurvivalModel
 from kernelweave.plots import drawing
 
 __all__ = ["RiskGroupsDisplay"]
@@ -53,9 +53,7 @@ class RiskGroupsDisplay(drawing.Display):
                 linewidth=0,
             )
         self.ax_.set(xlabel="time", ylabel="share without an event", ylim=(0.0, 1.02))
-        drawing.titled(self.ax_, name)
-        drawing.legend_beside(self.ax_)
-        drawing.plain(self.ax_)
+        drawing.finish(self.ax_, name)
 
     @classmethod
     @checked

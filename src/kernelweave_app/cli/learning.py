@@ -97,9 +97,9 @@ def fit_table(
 
     Within the `budget` of seconds further fits show how sure the weights of its sources are.
     """
-    from kernelweave.inspection.answering import source_answer
     from kernelweave.inspection.held import HeldOut
     from kernelweave.inspection.registry import Basis, compute, only, possible
+    from kernelweave.inspection.sources import source_answer
 
     end = time.monotonic() + budget
     run = runs.reading.read_run(runs.reading.files_of(table, spec), spec, labelled=True)
@@ -464,8 +464,8 @@ def evidence(
     from kernelweave_app.cli.early import check_model
 
     check_model(run, [table])
-    from kernelweave.inspection.answering import source_answer
     from kernelweave.inspection.registry import compute, possible, repeated
+    from kernelweave.inspection.sources import source_answer
     from kernelweave_app.cli.options import evidence_names
     from kernelweave_app.reports import draw_pictures
     from kernelweave_app.reports.figures import draw_findings

@@ -15,8 +15,8 @@ from kernelweave._types import Labels, Style
 from kernelweave.estimators import BaseMKL
 from kernelweave.inspection.arguments import outputs_of
 from kernelweave.inspection.held import HeldOut
+from kernelweave.inspection.held_times import RiskGroups
 from kernelweave.inspection.registry import Finding, Found
-from kernelweave.inspection.survival import RiskGroups
 from kernelweave.plots import KernelWeightsDisplay, RiskGroupsDisplay
 from kernelweave.plots.drawing import legend, legend_beside, line_style, log_axis, plain, short
 from kernelweave_app.reports import Picture
