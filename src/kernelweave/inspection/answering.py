@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from kernelweave._drawing import percent
 from kernelweave._parameters import InstanceOf, checked
-from kernelweave.inspection.registry import MOST_NAMED, Finding, Found, Interval, Table, named
+from kernelweave.inspection.registry import MOST_NAMED, Finding, Found, Interval, Table, enumerated, named
 
 __all__ = ["source_answer"]
 
@@ -140,8 +140,7 @@ def _sentence(values: dict[str, Interval], tested: dict[str, dict[str, Any]]) ->
         if len(names) > MOST_NAMED:
             shown.append(f"{len(names) - MOST_NAMED} more")
         if shown:
-            listed = " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
             surest = min(tested[name]["p"] for name in names)
             sure = f" (p = {surest:.2g})" if answer == "yes" and len(names) == 1 else ""
-            parts.append(f"{listed} {one if len(names) == 1 else several}{sure}.")
+            parts.append(f"{enumerated(shown)} {one if len(names) == 1 else several}{sure}.")
     return " ".join(parts)
