@@ -21,6 +21,7 @@ pytest.importorskip("uvicorn")
 
 import kernelweave as kw
 from kernelweave_app.runs.spec import Spec
+from kernelweave_app.studio import schema
 from kernelweave_app.studio.previews import _coloured, thumbnail
 from studio_server import Served, run_script, two_tables
 
@@ -789,3 +790,17 @@ def test_pictures_of_matrices_are_light_where_these_are_large():
     # all values alike: one colour, and no division by zero
     even = light(np.full((5, 5), 2.0))
     assert even.min() == even.max()
+
+
+def test_what_was_not_counted_is_none():
+    records = [
+        one for one in vars(schema).values() if isinstance(one, type) and issubclass(one, schema.Record)
+    ]
+    counts = {
+        f"{one.__name__}.{name}": field.default
+        for one in records
+        for name, field in one.model_fields.items()
+        if name.startswith("n_") and not field.is_required()
+    }
+    assert counts
+    assert not any(counts.values()), counts

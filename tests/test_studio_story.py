@@ -23,14 +23,16 @@ import kernelweave as kw
 from kernelweave import datasets
 from kernelweave._errors import InputError
 from kernelweave.persistence import load
+from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.spec import Spec, in_words_of
 from kernelweave_app.studio.catalogue import PROSTATE
 from kernelweave_app.studio.checking import Limits
+from kernelweave_app.studio.consequences import consequences
 from kernelweave_app.studio.pages.story import announced, next_kind, sources_of, verdict
 from kernelweave_app.studio.pages.understand import plainly
 from kernelweave_app.studio.portable import pack_run
 from kernelweave_app.studio.projects import Projects, pack, unpack
-from kernelweave_app.studio.schema import Data, RunRequest
+from kernelweave_app.studio.schema import Data, Marked, RunRequest
 from kernelweave_app.studio.service import Studio
 from kernelweave_app.studio.templates import EXAMPLE, PAPERS
 from studio_server import needs_core, run_here
@@ -174,6 +176,15 @@ def test_a_column_is_told_once_and_classes_of_one_row_in_a_line(studio):
         with pytest.raises(InputError, match=few) as refused:
             studio.check(Data(tables=[ref.id]), Spec(target="y"))
         assert len(str(refused.value)) < 250
+
+
+@pytest.mark.parametrize(("n_held", "many"), [(10, False), (20, False), (21, True), (30, True)])
+def test_held_out_rows_are_a_trap_where_they_are_more_than_the_others(n_held, many):
+    marked = Marked(n_held=n_held, n_training=20, said=f"{n_held} rows", problem="", values={}, swapped=["T"])
+    (found,) = consequences(Joined(pd.DataFrame()), {}, Spec(), None, marked)
+    assert (found.kind, found.settings) == ("warn" if many else "", {"holdout_values": ["T"]})
+    assert found.text.startswith(f"{n_held} rows.")
+    assert ("are the two sides swapped?" in found.text) == many
 
 
 def test_a_table_without_traps_says_nothing(studio):
