@@ -1,6 +1,6 @@
 """Weights and alpha of each of many targets: fits on folds as the oracle, limits, invariances.
 
-Modules: `estimators/own_targets`, `estimators/regressor`.
+Modules: `mkl/many_targets`, `estimators/own_targets`, `estimators/regressor`.
 """
 
 from __future__ import annotations
