@@ -15,7 +15,7 @@ pytest.importorskip("nicegui")
 from nicegui import Client
 from nicegui.page import page
 
-from kernelweave_app.studio.pages import charts, understand
+from kernelweave_app.studio.pages import charts
 from kernelweave_app.studio.pages.charts import live_chart, rows_chart
 from kernelweave_app.studio.pages.runs import MEAN, NEWEST, LivePath, chosen_points, outputs_of
 from kernelweave_app.studio.pages.understand import PathCard
@@ -102,7 +102,7 @@ def test_one_colour_raises_and_one_lowers():
     from types import SimpleNamespace
 
     from kernelweave._drawing import GREY, LOWERS, RAISES, SIGNED, explain_signs
-    from kernelweave_app.studio.pages import charts, understand
+    from kernelweave_app.studio.pages import charts
     from kernelweave_app.studio.pages.frame import CSS
     from kernelweave_app.studio.pages.understand import ContributionsCard
 
@@ -194,7 +194,7 @@ def test_classes_have_one_colour_on_pages_and_on_paper(several):
     from kernelweave.plots import KernelWeightsDisplay
     from kernelweave.plots.drawing import COLORS
     from kernelweave_app.reports.figures import ranking_figure
-    from kernelweave_app.studio.pages import charts, understand
+    from kernelweave_app.studio.pages import charts
     from kernelweave_app.studio.pages.frame import CSS, N_COLOURS
 
     assert COLORS == COLOURS
@@ -490,8 +490,8 @@ def test_held_out_rows_and_evidence():
 
 
 def test_the_cursor_goes_along_the_path_that_is_shown(monkeypatch):
-    # it would wait for a browser
-    monkeypatch.setattr(understand, "redraw", lambda *_: None)
+    # drawing again would wait for a browser
+    monkeypatch.setattr(PathCard, "draw", lambda _: None)
 
     def path(output, *df, chosen):
         alphas = [10.0**-k for k in range(len(df))]
