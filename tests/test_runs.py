@@ -1471,3 +1471,21 @@ def test_marks_of_held_out_rows_are_known_by_a_name_or_by_words(name, cells, hel
 
     found = seems_to_mark(pd.Series(list(cells), name=name))
     assert (None if found is None else list(found.held)) == held
+
+
+@pytest.mark.parametrize(
+    ("target", "said", "splitter"),
+    [
+        ("y", "regression", "KFold"),
+        ("u", "classification", "StratifiedKFold"),
+        ("u,v", "several labels ('u', 'v')", "KFold"),
+        ("x,y", "regression with several targets ('x', 'y')", "KFold"),
+    ],
+)
+def test_the_task_in_words_and_its_folds(target, said, splitter, rng):
+    table = pd.DataFrame(rng.normal(size=(30, 4)), columns=list("abxy"))
+    table = table.assign(u=(table["a"] > 0).astype(int), v=(table["b"] > 0).astype(int))
+    spec = Spec(target=target, alphas="2", cv=3, drop=sorted({*"xyuv"} - {*target}))
+    prepared = prepare(Joined(table), spec)
+    assert prepared.said == said
+    assert type(fitting.make_model(spec, prepared, None).cv).__name__ == splitter
