@@ -442,6 +442,11 @@ def test_the_automatic_budget_is_a_share_of_the_physical_memory():
     assert memory_budget("auto") == memory_budget(None) == MEMORY_SHARE * physical
 
 
+def test_the_automatic_budget_of_a_machine_that_does_not_tell_its_memory(monkeypatch):
+    monkeypatch.setattr("kernelweave.fitting.memory.machine_memory", lambda: None)
+    assert memory_budget("auto") == memory_budget(None) == memory_budget("2GB")
+
+
 #: Budgets in MiB, and the form that fits each.
 PEAKS = [
     ("gaussians", "cosine", 150, "24 packed triangles"),

@@ -741,3 +741,18 @@ def test_what_to_install_for_a_module_that_is_missing(monkeypatch):
     monkeypatch.setattr("importlib.metadata.requires", lambda name: lines)
     found = {name: _extra_of(name) for name in ("PIL", "a_b", "c", "numpy", "unheard_of")}
     assert found == {"PIL": "plots", "a_b": "first", "c": "cli", "numpy": "cli", "unheard_of": "cli"}
+
+
+def test_a_short_help_shows_the_usual_options_and_hides_the_others():
+    from kernelweave_app.cli.options import USUAL, fit_options
+
+    def shown(**how):
+        fields = fit_options(**how).model_fields
+        return {
+            name
+            for name, one in fields.items()
+            if all(getattr(m, "show", None) is not False for m in one.metadata)
+        }
+
+    assert shown(brief=True) == set(USUAL)
+    assert shown() == set(fit_options().model_fields) > set(USUAL)

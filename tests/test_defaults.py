@@ -80,6 +80,22 @@ def test_counts_get_logarithms_as_well():
     assert kernels_of((counts > 0).astype(float)) == DENSE
 
 
+def test_single_columns_are_called_what_they_are():
+    """Of numbers to predict: each column of numbers or dates has a Gaussian of its own, and categories have none."""
+    day = pd.to_datetime("2024-01-01") + pd.to_timedelta(np.arange(N), unit="D")
+    kind = pd.Categorical(["u", "v"] * (N // 2))
+    numbers = pd.DataFrame(X[:, :2], columns=["a", "b"])
+    for table, single, words in (
+        (numbers, ["a", "b"], "numeric column alone"),
+        (numbers.assign(kind=kind), ["a", "b"], "numeric column alone"),
+        (numbers.assign(day=day), ["a", "b", "day"], "column of numbers or dates alone"),
+    ):
+        assert f"A Gaussian of each {words}" in said(table, regression=True)
+        assert "alone" not in said(table)
+        more = kernels_of(table, regression=True)[len(kernels_of(table)) :]
+        assert more == [RBF(gamma="median").prepared("standardize").on([name]) for name in single]
+
+
 def test_zeros_count_as_often_as_their_rows_weigh():
     table = np.array([[0.0, 0.0], [2.0, 1.0], [3.0, 4.0]])
     assert kernels_of(table) == DENSE

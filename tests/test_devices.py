@@ -5,12 +5,14 @@ array-api-strict has a second device, whose memory NumPy cannot read, and one wi
 Modules: `_devices`, `gram/device_gram`, `gram/stack`, `gram/row_checks`, `rows/predicting`, `gram/statistics`.
 """
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 import kernelweave as kw
-from kernelweave import InputError
+from kernelweave import InputError, _devices
 from kernelweave._devices import hosted, moved
 from kernelweave.gram import as_gram
 
@@ -303,3 +305,12 @@ def test_errors_of_a_device_leave_statistics_as_they_were(monkeypatch, folds):
         with pytest.raises(RuntimeError, match="out of memory"):
             empty.add(strict(Z[:900]), y[:900])
     assert empty.add(Z[:, :4], y).n_features == 4
+
+
+def test_libraries_with_functions_of_their_own_are_wrapped(monkeypatch):
+    monkeypatch.setattr(_devices, "_compat", lambda: SimpleNamespace(array_namespace=lambda _: "wrapped"))
+    for library, found in (("torch", "wrapped"), ("cupy", "wrapped"), ("another", "its own")):
+        kind = type(
+            "Tensor", (), {"__module__": f"{library}.arrays", "__array_namespace__": lambda _: "its own"}
+        )
+        assert _devices.namespace_of(kind()) == found

@@ -402,6 +402,16 @@ def test_weights_of_layers_are_padded_and_equal_without_a_machine(rng):
     np.testing.assert_array_equal(deep.weights_of(0)[1], upper.weights[0])
 
 
+@pytest.mark.parametrize("learner", ["uniform", "deep-uniform"])
+def test_contributions_add_up_to_decision_values(learner, rng):
+    X, new = rng.normal(size=(20, 3)), rng.normal(size=(4, 3))
+    y = np.array(["a", "b", "c", "a"])[np.arange(20) % 4]
+    model = kw.MKLClassifier([Linear(), RBF(0.5)], learner, C=1.0, normalize="cosine").fit(X, y)
+    parts = model.kernel_contributions(new)
+    assert parts.shape == (4, len(model.layer_kernel_names_[-1]), 3)
+    np.testing.assert_allclose(parts.sum(axis=1) + model.intercept_, model.decision_function(new), atol=1e-12)
+
+
 def test_linear_kernels_as_coefficients_of_columns(rng):
     """Sums, factors, columns and standardised columns, of which two share a column."""
     X, new = rng.normal(1.0, 2.0, size=(15, 4)), rng.normal(size=(4, 4))

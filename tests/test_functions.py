@@ -219,6 +219,9 @@ def test_parts_of_a_weighted_sum(rng):
     t = np.array([0.3, 0.1, 0.2])
     np.testing.assert_allclose(family.rescaled(factors).kernel(t), formula(t * factors), rtol=1e-12)
     np.testing.assert_allclose(family.kernel(t), formula(t), rtol=1e-12)
+    # no ridge is added that was not asked for
+    plain = WeightedSum(family.gram, family.scale)
+    np.testing.assert_allclose(plain.kernel(t), family.gram.combine(t * family.scale), rtol=1e-12, atol=1e-14)
     # coefficients whose sum is 0 have errors of rounding alone, and each unit of the sum twice its norm
     even = b - b.mean()
     q = family.quadratic_forms(t, even)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import joblib
 import numpy as np
@@ -1252,3 +1253,48 @@ def test_fits_on_some_rows_are_given_their_weights_and_groups(kind, monkeypatch)
     refitting.Rows(n[:, None], 10 * n, {"sample_weight": 1.0 * n}, n % 3).fit(kind(), np.array([4, 2]))
     expected = {"X": [[4], [2]], "y": [40, 20], "sample_weight": [4.0, 2.0], "groups": [1, 2]}
     assert {name: value.tolist() for name, value in given.items()} == expected
+
+
+# ---- lists that end ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("count", "weights", "answer"),
+    [
+        (2, "a has 40.0 % of the weight and b has 30.0 %.", "a and b matter"),
+        (3, "a has 40.0 % of the weight, b has 30.0 % and c has 20.0 %.", "a, b and c matter"),
+        (
+            4,
+            "a has 40.0 % of the weight, b has 30.0 %, c has 20.0 % and 1 more source has the rest.",
+            "a, b, c and 1 more matter",
+        ),
+        (
+            5,
+            "a has 40.0 % of the weight, b has 30.0 %, c has 20.0 % and 2 more sources have the rest.",
+            "a, b, c and 2 more matter",
+        ),
+    ],
+)
+def test_the_largest_sources_are_named_and_the_others_counted(count, weights, answer, monkeypatch):
+    from kernelweave.inspection import answering
+    from kernelweave.inspection import weights as module
+
+    shares = dict(zip("abcde"[:count], (0.4, 0.3, 0.2, 0.06, 0.04), strict=False))
+    monkeypatch.setattr(module, "view_weights", lambda _: shares)
+    made = module._view_weights(SimpleNamespace(model=SimpleNamespace(model_=SimpleNamespace(layers=()))))
+    assert made.sentence == weights
+    tested = {name: {"needed": "yes", "p": 0.01} for name in shares}
+    assert answering._sentence(made.values, tested).startswith(answer)
+
+
+def test_tables_of_weights_end_with_the_number_of_other_kernels(monkeypatch):
+    from kernelweave.inspection import weights as module
+
+    X = np.random.default_rng(0).normal(size=(30, 5))
+    y = np.sign(X.sum(axis=1))
+    model = kw.MKLClassifier(kw.banks.linear_features(5), kw.learners.Uniform(C=1.0)).fit(X, y)
+    for most, note in ((3, "2 more kernels have a weight. 5 kernels"), (5, "5 kernels"), (6, "5 kernels")):
+        monkeypatch.setattr(module, "MOST_KERNELS", most)
+        (table,) = collect(inspection.Basis(model=model))["kernels"].tables
+        assert len(table.rows) == min(most, 5)
+        assert table.note.startswith(note)

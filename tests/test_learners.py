@@ -498,3 +498,9 @@ def test_least_squares_states_its_problem_too(rng):
     assert problem.loss == kw.losses.Squared()
     np.testing.assert_allclose(found.primal / 0.5, kw.solve(problem, tol=1e-10).primal, rtol=1e-8)
     assert found.verify(problem.form).status is kw.solvers.Status.CONVERGED
+
+
+@pytest.mark.parametrize("name", MARGIN)
+def test_costs_go_from_a_hundredth_to_a_thousand(name):
+    """The strongest regularisation comes first."""
+    np.testing.assert_allclose(1.0 / LEARNERS[name]().default_alphas(6), 10.0 ** np.arange(-2, 4), rtol=1e-12)

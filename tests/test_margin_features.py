@@ -728,3 +728,22 @@ def test_a_path_goes_on_after_rough_solutions_at_almost_the_same_cost(rng):
         kw.FeatureStack(Z, np.arange(0, 61, 3)), y, costs, loss="logistic", max_iter=1
     )
     assert np.isfinite([one.primal for one in found.solutions]).all()
+
+
+@pytest.mark.parametrize("loss", MARGINS)
+def test_coefficients_that_were_shrunk_are_stretched_again(loss):
+    """The best multiple has the bound of the solution; its own solution stays as it is, up to a share of the gap."""
+    Z, groups, y = make(loss)
+    stack, form = kw.FeatureStack(Z, groups), as_loss(loss, EPSILON)
+    problem, _ = make_feature_problem(stack, y, loss=form, C=0.1)
+    found = kw.solve(kw.Problem(stack, y, form, C=0.1, fit_intercept=False), tol=1e-9)
+    best = found.dual_coef * problem.unit**2
+    q = np.square(problem.norms(problem.gradient(best)))
+    gaps = {}
+    for share in (1.0, 0.1, 0.5, 0.9, *((1.5,) if loss == "squared-hinge" else ())):
+        at = [problem.values(0.0, np.zeros(60), 0.0, t * best, t * t * q, 0.0, 1).gap for t in (1.0, share)]
+        gaps[share] = at[1] - at[0]
+        multiple = problem.multiple(share * best, problem.weight_set.support(share**2 * q), gaps[share])
+        # measured 1.4e-6
+        assert multiple * share == pytest.approx(1.0, abs=1e-5)
+    assert min(gap for share, gap in gaps.items() if share != 1.0) > 0

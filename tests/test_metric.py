@@ -15,7 +15,7 @@ import kernelweave as kw
 from kernelweave._errors import InputError
 from kernelweave.estimators import metric as trying
 from kernelweave.fitting.source import TableSource
-from kernelweave.inspection import column_relevance, findings, weight_stability
+from kernelweave.inspection import Basis, column_relevance, findings, weight_stability
 from kernelweave.kernels import RBF, CharNGrams, Laplacian, Linear, Metric, parse
 from kernelweave.kernels.composed import steps_of
 from kernelweave.kernels.training_rows import TrainingRows
@@ -473,3 +473,18 @@ def test_other_rows_take_what_a_part_of_them_has_learnt(rng):
         source.learn_as(rows, part)
     np.testing.assert_array_equal(relevance(here), relevance(elsewhere))
     assert not np.allclose(relevance(here), relevance(made()))
+
+
+def test_the_table_of_relevances_ends_with_the_number_of_other_columns(monkeypatch):
+    from kernelweave.inspection import metric as module
+
+    monkeypatch.setattr(module, "MOST_COLUMNS", 4)
+    for n, more in ((1, ""), (4, ""), (5, " 1 more columns have"), (9, " 5 more columns have")):
+        monkeypatch.setattr(
+            module, "column_relevance", lambda _, n=n: {f"x{k}": (n - k) / 45 for k in range(n)}
+        )
+        found = module._relevance(Basis(model=object()))
+        (table,) = found.tables
+        assert [row[0] for row in table.rows] == [f"x{k}" for k in range(min(n, 4))]
+        assert table.note.removeprefix(found.meaning).startswith(more)
+        assert len(found.values) == n

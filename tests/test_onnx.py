@@ -29,7 +29,8 @@ from kernelweave.kernels import (
     Tanimoto,
     approximate,
 )
-from kernelweave.persistence.graph import Node
+from kernelweave.persistence import graph as graphs
+from kernelweave.persistence.graph import Graph, Node
 
 pytest.importorskip("onnx")
 runtime = pytest.importorskip("onnxruntime")
@@ -333,3 +334,36 @@ def test_what_nodes_do_not_have_is_refused(formula, tmp_path):
     model = kw.MKLRegressor([kernel, Linear()], alpha=0.1).fit(X, Y)
     with pytest.raises(kw.InputError, match="graphs do not have"):
         kw.to_onnx(model, tmp_path / "model.onnx")
+
+
+def test_every_function_of_graphs_is_that_of_numpy():
+    # some numbers of both are equal
+    A, B = rng.uniform(0.1, 0.9, size=(2, 40, 3)).round(1)
+    W = rng.normal(size=(3, 2))
+    calls = {f: (lambda a, b, f=f: f(a, b) if f.nin == 2 else f(a)) for f in graphs._ELEMENTWISE} | {
+        np.arccos: lambda a, b: np.arccos(a - b),
+        np.argmax: lambda a, b: np.argmax(a, axis=1),
+        np.clip: lambda a, b: np.clip(a, 0.3, 0.6),
+        np.concatenate: lambda a, b: np.concatenate([a, b], axis=1),
+        np.cos: lambda a, b: np.cos(9.0 * a - b),
+        np.full_like: lambda a, b: np.full_like(a, 2.5),
+        np.log1p: lambda a, b: np.log1p(a),
+        np.matmul: lambda a, b: np.matmul(a, W),
+        np.max: lambda a, b: np.max(a, axis=1, keepdims=True),
+        np.ones_like: lambda a, b: np.ones_like(a),
+        np.reshape: lambda a, b: np.reshape(a, (-1, 1)),
+        np.square: lambda a, b: np.square(a),
+        np.sum: lambda a, b: np.sum(a, axis=1),
+        np.where: lambda a, b: np.where(a > b, a, b),
+        np.zeros_like: lambda a, b: np.zeros_like(a),
+    }
+    assert calls.keys() == graphs._ELEMENTWISE.keys() | graphs._FUNCTIONS.keys()
+    wanted = {f.__name__: call(A, B) for f, call in calls.items()}
+    graph = Graph()
+    a, b = (graph.input(name, 3, np.float64) for name in "ab")
+    outputs = {f.__name__: (call(a, b), wanted[f.__name__].dtype) for f, call in calls.items()}
+    session = runtime.InferenceSession(graph.built(outputs).SerializeToString())
+    found = session.run(list(outputs), {"a": A, "b": B})
+    for name, one in zip(outputs, found, strict=True):
+        # measured 6e-16
+        np.testing.assert_allclose(one, wanted[name], rtol=1e-14, atol=1e-14, err_msg=name)

@@ -1447,3 +1447,45 @@ def test_settings_of_learners_that_are_there_and_of_others():
         assert kept(some, method, method) == some
     assert effective("gone", {"C": 1.0}) == {}
     assert kept({}, "gone", "simple") == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "held"),
+    [
+        ("train", "TFT", ["F"]),
+        (" Hold-out ", "011", ["1"]),
+        # it may be one of medicine
+        ("test", "011", None),
+        ("part", ["test", "train", "train"], ["test"]),
+        ("part", ["Held-out", "train", None], None),
+        ("part", "xzz", None),
+        ("part", [None, None, None], None),
+        ("smoker", [1, 0, 1], None),
+        ("smoker", "TFT", None),
+        # a name alone does not say which
+        ("train", "xyz", None),
+    ],
+)
+def test_marks_of_held_out_rows_are_known_by_a_name_or_by_words(name, cells, held):
+    from kernelweave_app.runs.division import seems_to_mark
+
+    found = seems_to_mark(pd.Series(list(cells), name=name))
+    assert (None if found is None else list(found.held)) == held
+
+
+@pytest.mark.parametrize(
+    ("target", "said", "splitter"),
+    [
+        ("y", "regression", "KFold"),
+        ("u", "classification", "StratifiedKFold"),
+        ("u,v", "several labels ('u', 'v')", "KFold"),
+        ("x,y", "regression with several targets ('x', 'y')", "KFold"),
+    ],
+)
+def test_the_task_in_words_and_its_folds(target, said, splitter, rng):
+    table = pd.DataFrame(rng.normal(size=(30, 4)), columns=list("abxy"))
+    table = table.assign(u=(table["a"] > 0).astype(int), v=(table["b"] > 0).astype(int))
+    spec = Spec(target=target, alphas="2", cv=3, drop=sorted({*"xyuv"} - {*target}))
+    prepared = prepare(Joined(table), spec)
+    assert prepared.said == said
+    assert type(fitting.make_model(spec, prepared, None).cv).__name__ == splitter

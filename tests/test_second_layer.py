@@ -1,6 +1,6 @@
 """RLS2 with a nonlinear second layer: the linear case, derivatives, the descent, and models of it.
 
-Modules: `mkl.second_layer`, `learners.second_layer`.
+Modules: `mkl/second_layer`, `learners/second_layer`, `inspection/two_layers`.
 """
 
 import numpy as np
@@ -178,6 +178,8 @@ def test_layers_of_a_model_and_its_file(normalize, rng, tmp_path):
     for k, name in enumerate(model.classes_):
         layers = kw.inspection.two_layers(model, new, output=name)
         assert layers.first.shape == (9, 5)
+        assert (layers.names == model.kernel_names_).all()
+        np.testing.assert_array_equal(layers.weights, model.weights_[k])
         np.testing.assert_allclose(
             layers.second(layers.first) + model.intercept_[k], values[:, k], atol=1e-10
         )

@@ -3,6 +3,7 @@
 Modules: `_loops/smo`, `machines/smo`, `machines/box`, `machines/polish`.
 """
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -177,6 +178,15 @@ def test_inspect_sees_what_is_not_finite_or_not_symmetric(core, rng):
             assert core.inspect(broken)[2] > 0
     K[280, 3] += 0.5
     assert core.inspect(K)[0] == pytest.approx(0.5)
+    # entries in the corners of panels, whose neighbours say nothing
+    for i, j in itertools.product((0, 255, 256, 299), repeat=2):
+        K = np.eye(300)
+        K[i, j] = K[j, i] = 7.0
+        assert core.inspect(K) == (0.0, 7.0, 0)
+        K[i, j] = np.nan
+        assert core.inspect(K)[2] > 0
+        K[i, j] = -7.0
+        assert core.inspect(K)[:2] == (0.0 if i == j else 14.0, 7.0)
 
 
 @pytest.mark.parametrize("core", CORES)

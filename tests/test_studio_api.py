@@ -6,6 +6,7 @@ Modules: `studio/api`, `studio/service`, `studio/schema`, `studio/catalogue`, `s
 import base64
 import io
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,9 @@ pytest.importorskip("psutil")
 pytest.importorskip("uvicorn")
 
 import kernelweave as kw
+from kernelweave import datasets
 from kernelweave_app.runs.spec import Spec
+from kernelweave_app.studio import catalogue, schema
 from kernelweave_app.studio.previews import _coloured, thumbnail
 from studio_server import Served, run_script, two_tables
 
@@ -789,3 +792,38 @@ def test_pictures_of_matrices_are_light_where_these_are_large():
     # all values alike: one colour, and no division by zero
     even = light(np.full((5, 5), 2.0))
     assert even.min() == even.max()
+
+
+def test_what_was_not_counted_is_none():
+    records = [
+        one for one in vars(schema).values() if isinstance(one, type) and issubclass(one, schema.Record)
+    ]
+    counts = {
+        f"{one.__name__}.{name}": field.default
+        for one in records
+        for name, field in one.model_fields.items()
+        if name.startswith("n_") and not field.is_required()
+    }
+    assert counts
+    assert not any(counts.values()), counts
+
+
+def test_built_in_sets_have_their_target_last(monkeypatch):
+    given = SimpleNamespace(
+        frame=lambda: pd.DataFrame({"a": [1.0, 2.0], "target": [3.0, 4.0]}), train=[True, False]
+    )
+    monkeypatch.setattr(datasets, "load", lambda *_, **how: asked.append(how) or given)
+    for name, columns, marks in (
+        ("iris", 5, None),
+        ("diabetes", 11, None),
+        ("a set of a paper", 2, None),
+        (catalogue.PROSTATE, 3, ["T", "F"]),
+    ):
+        asked = []
+        frame = catalogue.load_set(name)
+        assert frame.shape[1] == columns
+        assert list(frame.columns)[-2:] == ["lpsa", "train"] if marks else frame.columns[-1] == "target"
+        assert marks is None or frame["train"].tolist() == marks
+        # nothing is loaded from the network, and nothing that scikit-learn has
+        assert [how["download"] for how in asked] == ([] if columns > 3 else [False])
+    assert set(catalogue.load_set("iris")["target"]) == {"setosa", "versicolor", "virginica"}

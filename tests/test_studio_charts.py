@@ -4,6 +4,7 @@ Modules: `studio/pages/charts`, `studio/pages/frame`, `studio/pages/runs`, `stud
 """
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,7 +18,8 @@ from nicegui.page import page
 from kernelweave_app.studio.pages import charts
 from kernelweave_app.studio.pages.charts import live_chart, rows_chart
 from kernelweave_app.studio.pages.runs import MEAN, NEWEST, LivePath, chosen_points, outputs_of
-from kernelweave_app.studio.schema import HeldResult, PathPoint, PathPoints, Receiver
+from kernelweave_app.studio.pages.understand import PathCard
+from kernelweave_app.studio.schema import HeldResult, PathPoint, PathPoints, PathResult, Receiver
 
 
 def points_of(*paths):
@@ -485,3 +487,31 @@ def test_held_out_rows_and_evidence():
     ]
     # lines between two points say nothing of their own under the pointer
     assert [one["tooltip"] for one in chart["series"][:4]] == [{"show": False}] * 4
+
+
+def test_the_cursor_goes_along_the_path_that_is_shown(monkeypatch):
+    # drawing again would wait for a browser
+    monkeypatch.setattr(PathCard, "draw", lambda _: None)
+
+    def path(output, *df, chosen):
+        alphas = [10.0**-k for k in range(len(df))]
+        weights = [[k, 10.0 - k] for k in range(len(df))]
+        more = {"alphas": alphas, "df": df, "chosen": chosen, "output": output}
+        return PathResult(
+            parameter="alpha", n_active=[2] * len(df), names=["a", "b"], weights=weights, **more
+        )
+
+    paths = [path("u", 1.0, 3.0, 9.0, chosen=1), path("v", 1.0, None, chosen=0)]
+    with Client(page("")):
+        card = PathCard("a run", SimpleNamespace(paths=paths, curve=None))
+        card.build()
+        assert (card.slider.props["min"], card.slider.props["max"], card.slider.value) == (0, 2, 1)
+        for place, at in ((0.09, 1), (0.02, 2), (1e-9, 2), (0.5, 0), (0.0, 2)):
+            card.clicked(SimpleNamespace(args=place))
+            assert (card.slider.value, card.cursor) == (at, at)
+            assert card.slider.props["label-value"] == f"alpha {paths[0].alphas[at]:.3g}"
+        card.turn(by="df")
+        assert [card.nearest(place) for place in (0.0, 2.1, 6.5)] == [0, 1, 2]
+        card.turn(which=1)
+        assert (card.slider.props["max"], card.slider.value, card.cursor) == (1, 0, 0)
+        assert card.nearest(99.0) == 0

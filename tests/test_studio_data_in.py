@@ -1,4 +1,7 @@
-"""The studio takes what scientists have: kernels, sparse tables, annotated matrices; and says what tables hold."""
+"""The studio takes what scientists have: kernels, sparse tables, annotated matrices; and says what tables hold.
+
+Modules: `studio/catalogue`, `studio/predicting`.
+"""
 
 import datetime
 import io

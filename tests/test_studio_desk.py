@@ -10,10 +10,13 @@ pytest.importorskip("fastapi")
 pytest.importorskip("nicegui")
 pytest.importorskip("psutil")
 
+from nicegui import Client
+from nicegui.page import page
+
 from kernelweave._errors import InputError
 from kernelweave_app.studio.catalogue import file_id
 from kernelweave_app.studio.pages.desk import Desk, kernels_for
-from kernelweave_app.studio.pages.pieces import find_columns
+from kernelweave_app.studio.pages.pieces import big_table, find_columns
 from kernelweave_app.studio.service import Studio
 
 FIRST, SECOND = file_id("first.csv"), file_id("second.csv")
@@ -129,3 +132,25 @@ def test_long_lists_of_columns_are_searched():
     assert find_columns(names, "") == names[:200]
     assert find_columns(names, "AGE") == ["Age", "page"]
     assert len(find_columns(names, "gene")) == 200
+
+
+@pytest.mark.parametrize(
+    ("cells", "numbers"),
+    [
+        ((1.5, 2), True),
+        (("0.123", "12"), True),
+        (("0.1", ""), True),
+        ((None, 3), True),
+        (("0.1", "a"), False),
+        (("a", "0.1"), False),
+        (("nan", "1"), False),
+        (([1], "1"), False),
+    ],
+)
+def test_columns_of_numbers_alone_are_sorted_as_numbers(cells, numbers):
+    with Client(page("")):
+        table = big_table(["name", "value"], [["x", cells[0]], ["y", cells[1]]], label="a table")
+    name, value = table.columns
+    assert (name["align"], ":sort" in name) == ("left", False)
+    assert (value["align"], ":sort" in value) == (("right", True) if numbers else ("left", False))
+    assert [row[value["field"]] for row in table.rows] == list(cells)

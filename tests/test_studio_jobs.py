@@ -5,6 +5,7 @@ Modules: `studio/jobs`.
 
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import time
@@ -23,12 +24,13 @@ import numpy as np
 import psutil
 
 import kernelweave as kw
+from kernelweave.inspection.registry import Finding, Interval, at, look_up
 from kernelweave_app.studio import jobs
 from kernelweave_app.studio.jobs import Queue, is_alive
 from kernelweave_app.studio.schema import RunRequest
 from kernelweave_app.studio.security import TOKEN_VARIABLE
 from kernelweave_app.studio.service import Studio
-from kernelweave_app.studio.store import Places, Store
+from kernelweave_app.studio.store import Places, Store, describe_run
 from studio_server import Command, Served, needs_core, run_here, slow_request, until
 
 pytestmark = needs_core
@@ -310,3 +312,63 @@ def test_work_that_was_asked_for_lives_for_a_minute_and_then_with_its_process():
     assert not lives({})
     assert lives({"created": 0.0, "pid": me.pid, "pid_started": me.create_time()})
     assert not lives({"created": time.time(), "pid": me.pid, "pid_started": me.create_time() - 100.0})
+
+
+@pytest.fixture
+def running(tmp_path):
+    """A run that began half a minute ago and has made 3 of 9 steps."""
+    places, run_id = Places(tmp_path), "20260101-000000-abcdef"
+    store = Store(places.database)
+    places.run(run_id).mkdir()
+    store.add_run(run_id, "a run", QUICK)
+    store.move(run_id, ("queued",), "running", started=time.time() - 30.0)
+    store.progress(run_id, 3, 9, "step")
+    yield store, places, run_id
+    store.close()
+
+
+def test_the_seconds_that_are_left_are_those_of_the_steps_so_far(running, monkeypatch):
+    store, places, run_id = running
+    desk = jobs.EvidenceDesk(store, places)
+    monkeypatch.setattr(desk, "_lives", lambda one: True)
+    kind, begun = next(iter(jobs.repeated())), time.time() - 30.0
+    (places.run(run_id) / jobs.FOLDER).mkdir()
+    for done, total, left in ((3, 9, 60.0), (6, 9, 15.0), (9, 9, 0.0), (10, 9, 0.0), (0, 9, None)):
+        store.progress(run_id, done, total, "step")
+        status = {"state": "running", "begun": begun, "done": done, "total": total}
+        jobs.write_status(places.run(run_id), kind, **status)
+        for found in (
+            describe_run(store.run(run_id), [], []).seconds_left,
+            desk.status(run_id)[kind].get("seconds_left"),
+        ):
+            assert found == (None if left is None else pytest.approx(left, rel=0.2))
+
+
+def test_numbers_of_sentences_lead_to_those_of_the_evidence(running, monkeypatch):
+    store, places, run_id = running
+    store.finish(run_id, "done")
+    made = {
+        name: Finding({"a": Interval(value)}, "", name=name).says("which", "It is {v:.2f}.", v=at("a"))
+        for name, value in (("first", 0.25), ("second", 0.5))
+    }
+    monkeypatch.setattr(jobs, "read_evidence", lambda folder: made)
+    found = jobs.EvidenceDesk(store, places).read(run_id)
+    cited = [number for sentence in found.statements for number in sentence.numbers]
+    assert [one.shown for one in cited] == ["0.25", "0.50"]
+    assert (
+        [look_up(found.numbers, one.source) for one in cited] == [one.value for one in cited] == [0.25, 0.5]
+    )
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["its folder", "a folder that is gone"])
+def test_a_run_that_is_refused_leaves_nothing(tmp_path, gone):
+    places = Places(tmp_path)
+
+    def refuse(run_id, *_):
+        if gone:
+            shutil.rmtree(places.run(run_id))
+        raise kw.InputError("no")
+
+    with pytest.raises(kw.InputError, match="no"):
+        Queue(SimpleNamespace(inside=lambda _: SimpleNamespace(add_run=refuse)), places).add("a", {})
+    assert not list(places.runs.iterdir())

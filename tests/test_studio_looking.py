@@ -3,6 +3,8 @@
 Modules: `studio/looking`.
 """
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,6 +17,7 @@ from kernelweave_app.runs.preparing import prepare
 from kernelweave_app.runs.spec import Spec
 from kernelweave_app.studio import looking
 from kernelweave_app.studio.looking import (
+    Looking,
     align_views,
     describe_column,
     describe_missing,
@@ -124,6 +127,24 @@ def test_missing_cells_are_described_by_column_and_view():
         ("c", 5, None, None, ""), ("a", 2, 2.0, 1.0, ""), ("b", 1, None, None, "u"),
     ]  # fmt: skip
     assert found.views == {"one": 1}
+
+
+def test_missing_cells_are_those_of_the_columns_to_learn_from():
+    """Neither the target nor what names the rows, nor columns that no view has."""
+    nan = np.nan
+    frame = pd.DataFrame(
+        {"who": [None, "b"], "a": [nan, nan], "b": [nan, 1.0], "c": [nan, 1.0], "y": [nan, 0.0]}
+    )
+    eyes = Looking()
+    eyes.catalogue = SimpleNamespace(join=lambda *_: Joined(frame), answer=lambda _, question, ask: ask())
+    data = Data(tables=["set-x"], key="who")
+    for views, gaps, of_views in (
+        ({"one": ["who", "a", "y"], "two": ["b"]}, {"a": 2, "b": 1}, {"one": 2, "two": 1}),
+        ("", {"a": 2, "b": 1, "c": 1}, {}),
+    ):
+        found = eyes.missing(data, Spec(target="y", views=views))
+        assert {gap.name: gap.n_missing for gap in found.columns} == gaps
+        assert (found.n_cells, found.n_columns, found.views) == (sum(gaps.values()), len(gaps), of_views)
 
 
 def test_views_are_as_alike_as_their_centred_kernels(rng):

@@ -438,3 +438,45 @@ def test_predictions_of_new_rows_stand_at_their_rows(classes, rng, tmp_path):
     # a target that is not there, or of other classes, is not scored
     rows.table = new.drop(columns="y") if not classes else new.assign(y="w")
     assert predict_table(tmp_path / "m.skops", spec, tmp_path, catalogue, data)[0].scores == {}
+
+
+@pytest.mark.parametrize(
+    ("files", "kernels", "sparse", "parts", "keyed"),
+    [
+        ("a", {}, [], {"tables": "a"}, False),
+        ("aa", {}, [], {"tables": "a"}, False),
+        ("ab", {}, [], {"tables": "ab"}, True),
+        ("ak", {"k": 7}, [], {"tables": "a", "kernels": "k"}, True),
+        ("k", {"k": 7}, [], {"kernels": "k"}, True),
+        ("as", {}, ["s"], {"tables": "a", "sparse": "s"}, False),
+        ("sba", {}, ["s"], {"tables": "ba", "sparse": "s"}, True),
+        # a matrix of another width is read as a table, and one of a model without kernels, too
+        ("w", {"k": 7}, [], {"tables": "w"}, False),
+        ("k", {}, [], {"tables": "k"}, False),
+    ],
+)
+def test_new_files_are_used_as_the_model_needs_them(files, kernels, sparse, parts, keyed, monkeypatch):
+    """The key names rows where there are several tables, or kernels, whose rows it orders."""
+    from kernelweave_app.studio import predicting
+
+    grams = {name: SimpleNamespace(n_columns_=n, columns_=range(n)) for name, n in kernels.items()}
+    monkeypatch.setattr(predicting, "grams_of", lambda _: grams)
+    monkeypatch.setattr(predicting, "sparse_views_of", lambda _: sparse)
+    uses = {"k": ["kernels", "table"], "w": ["kernels", "table"], "s": ["sparse"]}
+    catalogue = SimpleNamespace(
+        entry=lambda file: SimpleNamespace(
+            ref=SimpleNamespace(uses=uses.get(file[-1], ["table"]), name=file)
+        ),
+        width=lambda file: 7 if file.endswith("k") else 4,
+    )
+    data = Data(tables=[f"set-{file}" for file in files])
+    found = predicting.assign(None, catalogue, data, "who")
+    asked = {
+        kind: [f"set-{file}" for file in parts.get(kind, "")] for kind in ("tables", "kernels", "sparse")
+    }
+    assert {kind: getattr(found, kind) for kind in asked} == asked
+    assert found.key == ("who" if keyed else "")
+    uses[files[-1]] = []
+    needed = "a column for each of the 7 training rows" if kernels else "no precomputed kernels"
+    with pytest.raises(kw.InputError, match=f"does not fit this model, which needs {needed}"):
+        predicting.assign(None, catalogue, data, "")

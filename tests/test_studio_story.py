@@ -22,15 +22,19 @@ pytest.importorskip("psutil")
 import kernelweave as kw
 from kernelweave import datasets
 from kernelweave._errors import InputError
+from kernelweave.inspection.scores import FEWEST_ROWS
 from kernelweave.persistence import load
+from kernelweave_app.runs.joining import Joined
+from kernelweave_app.runs.recommending import UNEQUAL
 from kernelweave_app.runs.spec import Spec, in_words_of
 from kernelweave_app.studio.catalogue import PROSTATE
 from kernelweave_app.studio.checking import Limits
+from kernelweave_app.studio.consequences import consequences
 from kernelweave_app.studio.pages.story import announced, next_kind, sources_of, verdict
 from kernelweave_app.studio.pages.understand import plainly
 from kernelweave_app.studio.portable import pack_run
 from kernelweave_app.studio.projects import Projects, pack, unpack
-from kernelweave_app.studio.schema import Data, RunRequest
+from kernelweave_app.studio.schema import Data, Marked, RunRequest, Target, Times
 from kernelweave_app.studio.service import Studio
 from kernelweave_app.studio.templates import EXAMPLE, PAPERS
 from studio_server import needs_core, run_here
@@ -174,6 +178,82 @@ def test_a_column_is_told_once_and_classes_of_one_row_in_a_line(studio):
         with pytest.raises(InputError, match=few) as refused:
             studio.check(Data(tables=[ref.id]), Spec(target="y"))
         assert len(str(refused.value)) < 250
+
+
+@pytest.mark.parametrize(("n_held", "many"), [(10, False), (20, False), (21, True), (30, True)])
+def test_held_out_rows_are_a_trap_where_they_are_more_than_the_others(n_held, many):
+    marked = Marked(n_held=n_held, n_training=20, said=f"{n_held} rows", problem="", values={}, swapped=["T"])
+    (found,) = consequences(Joined(pd.DataFrame()), {}, Spec(), None, marked)
+    assert (found.kind, found.settings) == ("warn" if many else "", {"holdout_values": ["T"]})
+    assert found.text.startswith(f"{n_held} rows.")
+    assert ("are the two sides swapped?" in found.text) == many
+
+
+def implied(told_of, **settings):
+    """Texts by topic of what a target column implies."""
+    found = consequences(Joined(pd.DataFrame()), {}, Spec(**settings), told_of, None)
+    return {one.topic: one.text for one in found}
+
+
+@pytest.mark.parametrize(
+    ("classes", "settings", "topics"),
+    [
+        ({"a": 9, "b": 5}, {}, {}),
+        (
+            {"a": 9, "b": 4},
+            {},
+            {"rare class": "Class 'b' has 4 rows, fewer than the 5 folds: some folds have none"},
+        ),
+        (
+            {"a": 2, "b": 1},
+            {"cv": 2},
+            {"rare class": "Class 'b' has 1 row, fewer than the 2 folds: nothing can be"},
+        ),
+        ({"a": int(UNEQUAL) * 7 - 1, "b": 7}, {}, {}),
+        (
+            {"a": int(UNEQUAL) * 7, "b": 7, "c": 8},
+            {},
+            {"unequal classes": f"The largest class has {int(UNEQUAL) * 7} rows, cl"},
+        ),
+        ({"a": int(UNEQUAL) * 7, "b": 7}, {"balanced": True}, {}),
+        ({"a": int(UNEQUAL) * 7, "b": 7}, {"class_weights": "a=2"}, {}),
+        ({"a": 1}, {}, {}),
+        ({}, {}, {}),
+    ],
+)
+def test_classes_are_few_or_unequal_from_a_number_on(classes, settings, topics):
+    target = Target(task="classification", reason="", n_missing=0, classes=classes)
+    found = implied(target, target="y", **settings)
+    assert found.keys() == topics.keys()
+    assert all(found[topic].startswith(words) for topic, words in topics.items())
+
+
+@pytest.mark.parametrize(
+    ("held", "topics"),
+    [
+        ({}, {}),
+        ({"n_events": FEWEST_ROWS - 1}, {"few events": f"{FEWEST_ROWS - 1} events: the scores say little"}),
+        ({"n_events": 5}, {"few events": "5 events: the scores"}),
+        ({"n_events": 4}, {"few events": "4 events for 5 folds"}),
+        ({"n_events": 1}, {"few events": "1 event for 5 folds"}),
+        ({"n_censored": 0}, {"censoring": "Every row has its event"}),
+        ({"n_values": 3}, {"event": "'status' has 3 values"}),
+        ({"n_missing": 1}, {"target missing": "1 row has no time or event, and runs fail."}),
+        ({"n_negative": 2}, {"time": "2 rows have a negative time in 'days', and runs fail."}),
+        ({"n_zero": 1}, {"time": "1 row has a time of 0."}),
+        ({"n_unread": 1}, {"time": "1 cell of 'days' is no number"}),
+        (
+            {"n_values": 7, "swapped": True},
+            {"swapped columns": "'days' has two values and 'status' has 7 numbers"},
+        ),
+    ],
+)
+def test_faults_of_times_are_told_from_a_number_on(held, topics):
+    well = {"event": "status", "events": ["dead"], "values": {}, "n_values": 2, "problem": ""}
+    times = Times(**well | {"n_events": FEWEST_ROWS, "n_censored": 1} | held)
+    found = implied(times, time="days", event="status=dead")
+    assert found.keys() == topics.keys()
+    assert all(found[topic].startswith(words) for topic, words in topics.items())
 
 
 def test_a_table_without_traps_says_nothing(studio):

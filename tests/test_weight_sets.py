@@ -435,6 +435,9 @@ def test_a_cap_of_the_average_is_no_rounding_error_too_small():
         cap.check(n)
         np.testing.assert_allclose(cap.start(n), 1 / n, rtol=1e-12)
         np.testing.assert_allclose(cap.best(np.arange(n, dtype=float)), 1 / n, rtol=1e-12)
+        # a single point, which the interior point cannot begin in
+        assert cap.has_interior(n) == (n == 1)
+        assert CappedSimplex(min(1.0, 1.01 / n)).has_interior(n)
 
 
 def test_the_closed_form_goes_on_where_weights_vanish_slowly_and_there_is_no_newton():

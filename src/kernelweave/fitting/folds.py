@@ -678,13 +678,12 @@ class Search:
         if near is None:
             coarse = np.arange(0, len(self.alphas), STRIDE)
             found = look(coarse[: 2 * PATIENCE], None, ROUGH_TOL)
-            while (wanted := first_good(found.mean, slack) + 1 + PATIENCE) > (done := len(found.positions)):
-                if done == len(coarse):
-                    break
+            # at most to the end of the grid
+            while len(more := coarse[len(found.positions) : first_good(found.mean, slack) + 1 + PATIENCE]):
                 if found.stopped:
                     return replace(found, interrupted=True)
                 try:
-                    found = found.beside(look(coarse[done:wanted], found.starts(-1), ROUGH_TOL))
+                    found = found.beside(look(more, found.starts(-1), ROUGH_TOL))
                 except KeyboardInterrupt:
                     return replace(found, interrupted=True)
         else:

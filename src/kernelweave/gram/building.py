@@ -20,19 +20,12 @@ from kernelweave.gram.packed import PackedGram
 #: the matrix to a few units in the last place.
 COMPRESSION = 0.0
 
-__all__ = ["COMPRESSION", "MAX_RANK_SHARE", "Builder", "cut"]
+__all__ = ["COMPRESSION", "MAX_RANK_SHARE", "Builder"]
 
 #: Entries of triangles up to which kernels with factors become triangles beside others.
 FEW = 2**12
 #: Numbers of factors that wait to be written together: room for each alone would cost more than the factors.
 WAITING = 2**19
-
-
-def cut(array: Array, n_rows: int) -> Array:
-    """The first rows of an array, whose other rows give their memory back where the array owns it."""
-    if n_rows < len(array) and array.flags.owndata:
-        array.resize((n_rows, array.shape[1]), refcheck=False)
-    return array[:n_rows]
 
 
 class Held(NamedTuple):
@@ -182,7 +175,9 @@ class Builder:
         if members:
             parts.append((FactorGram(self.rows, offsets, residuals, roundings), np.array(members)))
         if self.in_triangles:
-            packed = PackedGram(cut(self.packed, len(self.in_triangles)), self.n_samples)
+            # triangles that were not needed give their memory back
+            self.packed.resize((len(self.in_triangles), self.packed.shape[1]), refcheck=False)
+            packed = PackedGram(self.packed, self.n_samples)
             parts.append((packed, np.array(self.in_triangles)))
         parts.extend(others or [])
         return concatenate([part for part, _ in parts], [kernels for _, kernels in parts])

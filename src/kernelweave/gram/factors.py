@@ -20,8 +20,7 @@ def sums_of_groups(values: Array, sizes: Index) -> Array:
     """Sums of consecutive groups of rows; a group may be empty."""
     out = np.zeros((len(sizes), *values.shape[1:]))
     filled = sizes > 0
-    if filled.any():
-        out[filled] = np.add.reduceat(values, (np.cumsum(sizes) - sizes)[filled], axis=0)
+    out[filled] = np.add.reduceat(values, (np.cumsum(sizes) - sizes)[filled], axis=0)
     return out
 
 

@@ -561,6 +561,11 @@ def named(source: str) -> str:
     return "the whole table" if source == "all" else source if len(source) <= 60 else f"{source[:59]}…"
 
 
+def enumerated(parts: Sequence[str]) -> str:
+    """Parts of a sentence one after another, with "and" before the last."""
+    return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
+
+
 # ---- what findings are computed from ---------------------------------------------------------------
 
 #: The value of what is not there. A finding is computed only if what it needs is there, so that types do not name it.

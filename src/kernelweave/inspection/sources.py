@@ -52,6 +52,7 @@ from kernelweave.inspection.registry import (
     at,
     decided,
     ends,
+    enumerated,
     finding,
     intervals_of,
     named,
@@ -778,8 +779,7 @@ def _sentence(values: dict[str, Interval], tested: dict[str, dict[str, Any]]) ->
         if len(names) > MOST_NAMED:
             shown.append(f"{len(names) - MOST_NAMED} more")
         if shown:
-            listed = " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
             surest = min(tested[name]["p"] for name in names)
             sure = f" (p = {surest:.2g})" if answer == "yes" and len(names) == 1 else ""
-            parts.append(f"{listed} {one if len(names) == 1 else several}{sure}.")
+            parts.append(f"{enumerated(shown)} {one if len(names) == 1 else several}{sure}.")
     return " ".join(parts)

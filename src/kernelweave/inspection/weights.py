@@ -13,7 +13,17 @@ from kernelweave._parameters import Flag, Whole, checked
 from kernelweave._types import Array, Features
 from kernelweave.fitting.model import fractions_of
 from kernelweave.inspection.arguments import Model, Names, decision_names, outputs_of
-from kernelweave.inspection.registry import MOST_NAMED, Basis, Finding, Interval, Table, at, finding, named
+from kernelweave.inspection.registry import (
+    MOST_NAMED,
+    Basis,
+    Finding,
+    Interval,
+    Table,
+    at,
+    enumerated,
+    finding,
+    named,
+)
 
 __all__ = [
     "KernelWeights",
@@ -240,7 +250,7 @@ def _view_weights(basis: Basis) -> Finding:
         parts.append("1 more source has the rest" if rest == 1 else f"{rest} more sources have the rest")
     return made.says(
         "which",
-        " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]])) + ".",
+        f"{enumerated(parts)}.",
         {f"s{k}": named(name) for k, name in enumerate(largest)},
         **{f"v{k}": at(name) for k, name in enumerate(largest)},
     )

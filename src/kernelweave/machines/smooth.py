@@ -245,7 +245,7 @@ def crossing(
 ) -> tuple[Array, Array]:
     """Neighbouring numbers between which increasing functions, one for each entry, pass zero; or twice where they are.
 
-    False positions with halved weights, which are exact where a function is linear, and halves every fourth time.
+    False positions with halved weights, which are exact where a function is linear, and then halves.
 
     Parameters
     ----------
@@ -274,13 +274,13 @@ def crossing(
             below, above = function(low), function(high)
         # how often the same end has moved: then the next place is farther from it
         last, again = np.zeros(len(low)), np.zeros(len(low))
-        for k in range(MOST_SPLITS):
+        for _ in range(MOST_SPLITS):
             least = distance(low, high)
             if (high - low <= 2.0 * least).all():
                 break
             half = 0.5 * low + 0.5 * high
             middle = low - below * ((high - low) / (above - below))
-            middle = np.where(np.isfinite(middle) & (k % 4 < 3), middle, half)
+            middle = np.where(np.isfinite(middle), middle, half)
             away = least * 8.0**again
             middle = np.clip(middle, np.minimum(low + away, half), np.maximum(high - away, half))
             value = function(middle)

@@ -119,9 +119,8 @@ def _describe(error: CycloptsError, asked: str = "") -> str:
         hint = f"Did you mean --{close[0]}?" if close else f"For all options: kernelweave {more}"
         return f"Unknown option: {name}. {hint}"
 
-    cause = error.__cause__ or error.__context__
-    if isinstance(cause, ValidationError):
-        return runs.spec.describe_error(cause)
+    if isinstance(error.__cause__, ValidationError):
+        return runs.spec.describe_error(error.__cause__)
     return " ".join(str(error).split())
 
 

@@ -40,7 +40,18 @@ from kernelweave_app.studio.schema import (
     Kind,
     RunId,
 )
-from kernelweave_app.studio.store import ACTIVE, FINAL, KEPT, MODEL, SAVING, DiskFull, Places, Store, room
+from kernelweave_app.studio.store import (
+    ACTIVE,
+    FINAL,
+    KEPT,
+    MODEL,
+    SAVING,
+    DiskFull,
+    Places,
+    Store,
+    room,
+    seconds_left,
+)
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 PROCESSORS = os.cpu_count() or 1
@@ -533,7 +544,7 @@ class EvidenceDesk:
             one["stopping"] = stop_file(folder, kind).exists() and one["state"] in GOING
             done, total, begun = one.get("done", 0), one.get("total", 0), one.get("begun")
             if one["state"] == "running" and done and begun:
-                one["seconds_left"] = (time.time() - begun) / done * max(0, total - done)
+                one["seconds_left"] = seconds_left(begun, done, total)
             found[kind] = one
         return found
 

@@ -720,14 +720,18 @@ def no_project(project: object) -> InputError:
     return InputError(f"There is no project {project!r:.60}. It may have been deleted.")
 
 
+def seconds_left(begun: float, done: int, total: int) -> float:
+    """Seconds until all steps are done, at the pace so far."""
+    return (time.time() - begun) / done * max(0, total - done)
+
+
 def describe_run(row: sqlite3.Row, metrics: Sequence[Metric], marks: Sequence[Marks]) -> Run:
     """A run, from its row, its scores and what somebody wrote about it."""
     values = {name: row[name] for name in Run.model_fields if name in row.keys()}  # noqa: SIM118
     request = json.loads(row["request"])
     beside = {name: request.pop(name, None) for name in OF_RECORDS}
     if row["state"] == "running" and row["done"] and row["total"] and row["started"]:
-        each = (time.time() - row["started"]) / row["done"]
-        values["seconds_left"] = each * max(0, row["total"] - row["done"])
+        values["seconds_left"] = seconds_left(row["started"], row["done"], row["total"])
     return Run(
         **values
         | {
