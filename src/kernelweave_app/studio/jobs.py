@@ -17,7 +17,6 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from copy import copy
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -40,7 +39,18 @@ from kernelweave_app.studio.schema import (
     Kind,
     RunId,
 )
-from kernelweave_app.studio.store import ACTIVE, FINAL, KEPT, MODEL, SAVING, DiskFull, Places, Store, room
+from kernelweave_app.studio.store import (
+    ACTIVE,
+    FINAL,
+    KEPT,
+    MODEL,
+    SAVING,
+    DiskFull,
+    Places,
+    Store,
+    changed,
+    room,
+)
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 PROCESSORS = os.cpu_count() or 1
@@ -448,9 +458,7 @@ class EvidenceDesk:
 
     def inside(self, store: Store, places: Places) -> EvidenceDesk:
         """The same of one project."""
-        other = copy(self)
-        other.store, other.places = store, places
-        return other
+        return changed(self, store=store, places=places)
 
     def read(self, run_id: RunId) -> Evidence:
         """Sentences about a run with the numbers behind them, and what is being computed."""
