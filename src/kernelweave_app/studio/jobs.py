@@ -175,16 +175,6 @@ def measure(spec: Spec, paths: Mapping[str, str], at_once: int = 1) -> Expected:
     return Expected(**wait_for("measure", asked, PROCESSORS // at_once, MOST_SECONDS, late, failed))
 
 
-def print_figure(folder: Path, name: str, width: float, kind: str) -> Path:
-    """Draw a figure of a run in a width in millimetres; returns its file."""
-    if name not in FIGURES:
-        raise InputError(f"A figure must be one of {', '.join(FIGURES)}, got {name!r:.40}.")
-    late = "The figure took too long to draw. Try again when fewer runs are under way."
-    asked = {"folder": str(folder), "name": name, "width": width, "kind": kind}
-    failed = "This figure could not be drawn"
-    return folder / PRINTED / str(wait_for("print", asked, 1, PATIENCE, late, failed)["file"])
-
-
 # ---- runs -------------------------------------------------------------------------------------------
 
 
@@ -560,9 +550,15 @@ class EvidenceDesk:
         return is_alive(one["pid"], one["pid_started"])
 
     def figure(self, run_id: str, name: str, width: float, kind: str) -> Path:
-        """A figure for papers."""
+        """A figure for papers, in a width in millimetres."""
+        if name not in FIGURES:
+            raise InputError(f"A figure must be one of {', '.join(FIGURES)}, got {name!r:.40}.")
+        folder = self._folder(run_id)
+        late = "The figure took too long to draw. Try again when fewer runs are under way."
+        asked = {"folder": str(folder), "name": name, "width": width, "kind": kind}
         with room(self.places.root):
-            return print_figure(self._folder(run_id), name, width, kind)
+            found = wait_for("print", asked, 1, PATIENCE, late, "This figure could not be drawn")
+        return folder / PRINTED / str(found["file"])
 
     def table(self, run_id: str, name: str, kind: str) -> str:
         """A table as CSV or LaTeX."""

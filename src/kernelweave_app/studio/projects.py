@@ -34,6 +34,7 @@ from kernelweave_app.runs.lineage import checksum
 from kernelweave_app.studio.catalogue import file_id, uses_of
 from kernelweave_app.studio.checking import Limits, check_content
 from kernelweave_app.studio.schema import (
+    Beside,
     Project,
     ProjectId,
     ProjectName,
@@ -47,7 +48,6 @@ from kernelweave_app.studio.store import (
     DRAFT,
     FINAL,
     FIRST,
-    OF_RECORDS,
     Places,
     no_project,
     packing,
@@ -214,9 +214,9 @@ def dump_run(studio: Studio, run_id: str) -> tuple[StoredRun, dict[str, Path]]:
     row, rows = studio.store.dump_run(run_id)
     request = json.loads(row.pop("request"))
     paths = {name: _portable(studio.places, Path(path)) for name, path in request.pop("paths", {}).items()}
-    record = {name: request.pop(name) for name in OF_RECORDS if name in request}
+    beside = {name: request.pop(name) for name in Beside.model_fields if name in request}
     stored = StoredRun(
-        record=record,
+        record=Beside(**beside),
         paths=paths,
         request=RunRequest.model_validate(request),
         rows=rows,
@@ -249,7 +249,7 @@ def load_run(studio: Studio, stored: StoredRun, files: dict[str, Path], old_fold
     paths = {name: str(_own(places, path)) for name, path in stored.paths.items()}
     # a file of a run is one that it has
     artifacts = [row for row in stored.rows.get("artifact", ()) if row["name"] in files]
-    request = {**stored.record, **stored.request.model_dump(), "paths": paths}
+    request = {**stored.record.model_dump(exclude_unset=True), **stored.request.model_dump(), "paths": paths}
     run_id, folder = studio.queue.place()
     with undone_by(lambda: shutil.rmtree(folder, ignore_errors=True)):
         for name, path in files.items():

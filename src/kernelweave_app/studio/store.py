@@ -32,6 +32,7 @@ from kernelweave_app.runs.folders import undone_by
 from kernelweave_app.runs.formats import upload_suffixes
 from kernelweave_app.studio.schema import (
     Artifact,
+    Beside,
     Event,
     Marks,
     Metric,
@@ -314,8 +315,6 @@ CREATE INDEX IF NOT EXISTS run_of_project ON run (project, created);
 
 #: Columns of a run that are about its process, or its place here.
 _OF_PROCESS = ("pid", "pid_started", "asked", "project", "cancelled")
-#: What records of runs hold beside the request.
-OF_RECORDS = ("paths", "method", "files")
 #: Tables with records about runs, and columns of them that hold JSON.
 _OF_RUNS: dict[type[Record], str] = {
     Event: "event",
@@ -729,7 +728,7 @@ def describe_run(row: sqlite3.Row, metrics: Sequence[Metric], marks: Sequence[Ma
     """A run, from its row, its scores and what somebody wrote about it."""
     values = {name: row[name] for name in Run.model_fields if name in row.keys()}  # noqa: SIM118
     request = json.loads(row["request"])
-    beside = {name: request.pop(name, None) for name in OF_RECORDS}
+    beside = {name: request.pop(name, None) for name in ("paths", *Beside.model_fields)}
     if row["state"] == "running" and row["done"] and row["total"] and row["started"]:
         each = (time.time() - row["started"]) / row["done"]
         values["seconds_left"] = each * max(0, row["total"] - row["done"])
