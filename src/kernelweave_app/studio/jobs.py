@@ -461,7 +461,7 @@ class EvidenceDesk:
             ],
             kinds=possible(found) if found else [],
             progress={
-                kind: EvidenceProgress(**{k: v for k, v in one.items() if k in EvidenceProgress.model_fields})
+                kind: EvidenceProgress.model_validate(one, extra="ignore")
                 for kind, one in self.status(run_id).items()
             },
             figures=[name for key, name in OF_EVIDENCE.items() if key in found],
