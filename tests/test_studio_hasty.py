@@ -244,7 +244,7 @@ def test_views_of_two_windows_are_not_lost(studio):
     here, there = Desk(studio), Desk(studio)
     there.set(views={"one": ["a"]})
     for values in ({"views": {"two": ["b"]}}, {"views": ""}):
-        with pytest.raises(InputError, match="The views have been changed in another window"):
+        with pytest.raises(InputError, match="'Views' has been changed in another window"):
             here.set(**values)
     assert Desk(studio).views() == {"one": ["a"]}
     here.set(drop=["who"])
