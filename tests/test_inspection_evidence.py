@@ -1276,7 +1276,7 @@ def test_fits_on_some_rows_are_given_their_weights_and_groups(kind, monkeypatch)
     ],
 )
 def test_the_largest_sources_are_named_and_the_others_counted(count, weights, answer, monkeypatch):
-    from kernelweave.inspection import answering
+    from kernelweave.inspection import sources
     from kernelweave.inspection import weights as module
 
     shares = dict(zip("abcde"[:count], (0.4, 0.3, 0.2, 0.06, 0.04), strict=False))
@@ -1284,7 +1284,7 @@ def test_the_largest_sources_are_named_and_the_others_counted(count, weights, an
     made = module._view_weights(SimpleNamespace(model=SimpleNamespace(model_=SimpleNamespace(layers=()))))
     assert made.sentence == weights
     tested = {name: {"needed": "yes", "p": 0.01} for name in shares}
-    assert answering._sentence(made.values, tested).startswith(answer)
+    assert sources._sentence(made.values, tested).startswith(answer)
 
 
 def test_tables_of_weights_end_with_the_number_of_other_kernels(monkeypatch):

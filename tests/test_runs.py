@@ -62,7 +62,7 @@ from kernelweave_app.runs.joining import (
     read_layout,
 )
 from kernelweave_app.runs.kernels_of import make_kernels
-from kernelweave_app.runs.preparing import prepare, split
+from kernelweave_app.runs.preparing import prepare, sample_rows, split
 from kernelweave_app.runs.reading import load_model, read_new, read_run
 from kernelweave_app.runs.spec import Spec, check_spec, inverted
 from kernelweave_app.runs.writing import used_settings
@@ -1003,7 +1003,7 @@ def test_intervals_of_predictions_need_nine_weighted_rows():
 
 
 def test_time_and_memory_before_a_fit_follow_from_their_formulas():
-    part = estimating._part
+    part = sample_rows
     classes = np.repeat([0, 1, 2], [60, 36, 4])
     rows = part(np.arange(100, 200), classes, 50, 0)
     assert np.bincount(classes[rows - 100]).tolist() == [

@@ -66,8 +66,8 @@ def test_what_other_tables_lack_is_said(desk):
     assert desk.spec.kernels == "default"
     desk.set(target="first.age", kernels={"first": "linear", "second": "default"})
     lost = desk.set_tables([SECOND])
-    gone = "columns to leave out 'first.age', 'y'"
-    assert lost == ["target 'first.age'", "groups 'site'", gone, "kernels"]
+    gone = "columns left out 'first.age', 'y'"
+    assert lost == ["target 'first.age'", "column of groups 'site'", gone, "kernels"]
     assert (desk.spec.target, desk.spec.group, desk.spec.drop, desk.spec.kernels) == ("", "", [], "default")
     # nothing in common with what was there: no table, no message
     assert desk.set_tables([FIRST]) == []

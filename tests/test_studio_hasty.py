@@ -244,11 +244,11 @@ def test_views_of_two_windows_are_not_lost(studio):
     here, there = Desk(studio), Desk(studio)
     there.set(views={"one": ["a"]})
     for values in ({"views": {"two": ["b"]}}, {"views": ""}):
-        with pytest.raises(InputError, match="The views have been changed in another window"):
+        with pytest.raises(InputError, match="'Views' has been changed in another window"):
             here.set(**values)
     assert Desk(studio).views() == {"one": ["a"]}
     here.set(drop=["who"])
-    with pytest.raises(InputError, match="The columns to leave out have been changed in another window"):
+    with pytest.raises(InputError, match="'Columns left out' has been changed in another window"):
         there.set(drop=["a"])
     # what has one part is that of the last change, and what both want is no conflict
     there.set(cv=4, normalize="trace", drop=["who"])

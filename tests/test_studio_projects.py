@@ -473,6 +473,7 @@ HOSTILE = {
     ),
     "points without weights": lambda: packed([], runs=[{**STORED, "rows": {"point": [{"stage": "a"}]}}]),
     "tags that are no texts": lambda: packed([], runs=[{**STORED, "rows": {"mark": [{"tags": "[1]"}]}}]),
+    "a record of something else": lambda: packed([], runs=[{**STORED, "record": {"other": 1}}]),
     "a table with a path": lambda: packed([], runs=[{**STORED, "paths": {"a": "tables/../../x.csv"}}]),
     "a bomb": lambda: packed([("tables/a.csv", b"a\n" + b"1\n" * 6_000_000)]),
 }

@@ -184,42 +184,28 @@ def _report_fit(
     found: Found,
 ) -> None:
     """What `--json` says of a fit."""
-    from kernelweave.inspection.held_times import HeldTimes
-    from kernelweave.inspection.scores import held_intervals
-
-    if isinstance(held, HeldTimes):
-        scores: Any = held.intervals
-    else:
-        scores = {} if held is None else held_intervals(held)
-    if isinstance(outer, HeldTimes):
+    every = [] if held is None else [held]
+    if not isinstance(outer, list):
         report(scores_out_of_fold=scores_of(outer.intervals, outer.scores))
     elif "nested" in found:
         own = found["nested"].values
         report(scores_out_of_fold=scores_of(own, {name: one.value for name, one in own.items()}))
-    sources = []
-    if "answer" in found:
-        of = found["answer"].details["sources"]
-        for name, one in found["answer"].values.items():
-            tested = of[name]
-            loss = {
-                "loss": tested.get("loss"),
-                "loss_low": tested.get("low"),
-                "loss_high": tested.get("high"),
-            }
-            ends = {"low": known(one.low), "high": known(one.high)}
-            sources.append(
-                {"name": name, "weight": one.value, "needed": tested["needed"], "p_value": tested.get("p")}
-                | ends
-                | loss
-            )
-    else:
-        sources = [{"name": name, "weight": one.value} for name, one in found["views"].values.items()]
+    answer = found.get("answer", found["views"])
+    tested, named = (
+        answer.details.get("sources", {}),
+        {"low": "loss_low", "high": "loss_high", "p": "p_value"},
+    )
+    sources = [
+        {"name": name, "weight": one.value, "low": known(one.low), "high": known(one.high)}
+        | {named.get(key, key): value for key, value in tested.get(name, {}).items()}
+        for name, one in answer.values.items()
+    ]
     report(
         task=run.prepared.task,
         learner=type(model.model_.learner).__name__,
         n_training=len(run.train),
         n_held_out=len(run.test),
-        scores=scores_of(scores, {} if held is None else held.scores),
+        scores=scores_of(runs.evidence.intervals_of(*every), {} if held is None else held.scores),
         sources=sources,
         certificate={
             "objective": float(model.objective_),

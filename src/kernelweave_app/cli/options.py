@@ -18,6 +18,7 @@ from kernelweave_app.runs.spec import (
     check_spec,
     inverted,
     known_fields,
+    marked,
     parameter_of,
     plain_kernels,
     read_spec,
@@ -27,32 +28,11 @@ KINDS: dict[str, Any] = {"number": float, "whole number": int, "yes/no": bool}
 OF_LEARNERS = Group("Parameters of learners")
 
 
-#: Settings of a run that a short help shows.
-USUAL = (
-    *(
-        "target",
-        "task",
-        "time",
-        "event",
-        "strata",
-        "method",
-        "kernels",
-        "views",
-        "join",
-        "key",
-        "missing",
-        "cv",
-        "scoring",
-    ),
-    *("test_size", "group", "drop", "types", "seed"),
-)
-
-
 def fit_options(*, brief: bool = False) -> type[BaseModel]:
     """A record of all options, for the learners registered now; those not given are not set."""
-    fields = known_fields().items()
+    fields, usual = known_fields(), marked("brief")
     return create_model(
-        "Options", **{name: _option(field, hidden=brief and name not in USUAL) for name, field in fields}
+        "Options", **{name: _option(of, hidden=brief and name not in usual) for name, of in fields.items()}
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -83,12 +83,7 @@ def predict(
     say(f"Found {table}: {runs.columns.describe(rows.table)}; a {kind}.")
     own = None
     if kind == "survival model" and (len(fitted.strata_) or strata):
-        name = strata or _spec_of(Path(model)).strata
-        if not name:
-            raise InputError("This survival model has strata: name their column with --strata.")
-        own = runs.survival.read_strata(
-            rows.table, str(runs.columns.need_column(rows.table, name, "the strata").name)
-        )
+        own = runs.reading.strata_of_rows(rows.table, strata or _spec_of(Path(model)).strata)
     frame = runs.predictions.predictions(
         fitted, rows.X, std=std, coverage=coverage, keys=rows.keys, times=_numbers(times), strata=own
     )
@@ -163,45 +158,35 @@ def evaluate(
         CSV file for the predictions beside the truth.
     """
     check_csv(out)
-    fitted, rows = _read(model, table, beside, target or _spec_of(Path(model)).target)
-    import numpy as np
-
-    from kernelweave.inspection.arguments import target_names
+    of = _spec_of(Path(model))
+    fitted, rows = _read(model, table, beside, target or of.target)
+    from kernelweave_app.runs.spec import Spec
 
     kind = _kind_of(fitted)
     task = {"classifier": "classification", "survival model": "survival"}.get(kind, "regression")
-    names = target_names(fitted)
     if task == "survival":
-        spec = _spec_of_times(Path(model), target, time, event, strata)
-        if len(fitted.strata_) and not spec.strata:
-            raise InputError("This survival model has strata: name their column with --strata.")
+        if target:
+            raise InputError("--target is for other models; of a survival model name --time and --event.")
+        spec = Spec(time=time or of.time, event=event or of.event, strata=strata or of.strata)
+        if len(fitted.strata_):
+            runs.reading.strata_of_rows(rows.table, spec.strata)
     elif time or event or strata:
         raise InputError(
             f"--time, --event and --strata are for a survival model; this model is a {kind}. Name the --target."
         )
-    elif not (target := target or _spec_of(Path(model)).target):
-        raise InputError("--target must name the column with the truth.")
-    say(f"Found {table}: {runs.columns.describe(rows.table)}.")
-    y: Any
-    if task == "survival":
-        runs.survival.need_targets(rows.table, spec)
-        y = runs.survival.read_times(rows.table, spec)
-        say(f"{runs.survival.said(y).capitalize()}.")
-    elif names:
-        y, stands_for = runs.columns.target_of_model(rows.table, target, names, task)
-        for name, column in stands_for.items():
-            say(f"Column {column} is the truth of {name}.")
     else:
-        y = runs.columns.check_target(runs.columns.need_column(rows.table, target, "the target"), task)
-        strangers = sorted(set(map(str, y)) - set(map(str, fitted.classes_))) if task != "regression" else []
-        if strangers:
-            known = ", ".join(map(repr, np.asarray(fitted.classes_).tolist()))
-            raise InputError(
-                f"Column {target!r} has labels that the model does not know: {strangers[:5]}. It knows {known}."
-            )
+        spec = Spec(target=target or of.target)
+        if not spec.target:
+            raise InputError("--target must name the column with the truth.")
+    say(f"Found {table}: {runs.columns.describe(rows.table)}.")
+    y, names, stands_for = runs.reading.read_truth(fitted, rows.table, spec)
     own = runs.survival.strata_of(y) if task == "survival" else None
+    if task == "survival":
+        say(f"{runs.survival.said(y).capitalize()}.")
+    for name, column in stands_for.items():
+        say(f"Column {column} is the truth of {name}.")
     found = runs.predictions.predictions(fitted, rows.X, keys=rows.keys, strata=own)
-    groups = runs.evidence.groups_of(_spec_of(Path(model)), rows.table)
+    groups = runs.evidence.groups_of(of, rows.table)
     apart = runs.evidence.scores_apart(fitted, Path(model), table, rows.X, found, y, groups)
     report(
         task=task,
@@ -218,8 +203,7 @@ def evaluate(
             say(f"{name}: {text}")
     if out:
         with writing():
-            truth = runs.survival.TRUTH[: y.shape[1]] if task == "survival" else names
-            write_text(Path(out), csv_text(runs.predictions.with_truth(found, y, truth)))
+            write_text(Path(out), csv_text(runs.predictions.with_truth(found, y, names)))
         say(f"Wrote {out}")
 
 
@@ -229,16 +213,6 @@ def _spec_of(model: Path) -> Spec:
 
     folder = model if model.is_dir() else model.parent
     return runs.writing.spec_of(folder) if (folder / "spec.toml").is_file() else Spec()
-
-
-def _spec_of_times(model: Path, target: str, time: str, event: str, strata: str) -> Spec:
-    """Settings that name the columns of time, event and strata; where none are named, those of the run."""
-    from kernelweave_app.runs.spec import Spec
-
-    if target:
-        raise InputError("--target is for other models; of a survival model name --time and --event.")
-    of = _spec_of(model)
-    return Spec(time=time or of.time, event=event or of.event, strata=strata or of.strata)
 
 
 def export(model: str, /, *, out: str, single: bool = False, seed: NoSeed = 0) -> None:

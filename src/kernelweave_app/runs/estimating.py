@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kernelweave._callbacks import CallbackContext
 from kernelweave._errors import InputError
 from kernelweave.estimators import BaseMKL
 from kernelweave.fitting.memory import memory_budget
 from kernelweave_app.runs.fitting import count_alphas, fit_model, make_model
-from kernelweave_app.runs.preparing import Prepared, Rows, split
+from kernelweave_app.runs.preparing import Prepared, Rows, classes_of, sample_rows, split
 from kernelweave_app.runs.spec import SURVIVAL, Spec
 
 #: Rows of the first fit, and by how much the next ones are larger.
@@ -165,13 +164,13 @@ def estimate_fit(
     Cost: about the budget, or one step of a fit of 60 rows.
     """
     train, _ = split(prepared, spec)
-    n, classes = len(train), _classes(prepared, train)
+    n, classes = len(train), classes_of(prepared, train)
     size = min(n, max(FIRST, 4 * spec.cv * len(set(classes.tolist()))))
     measured: list[tuple[int, float]] = []
     left, n_kernels, uneven, problem = budget, 0, False, None
     warm = False
     while True:
-        rows = _part(train, classes, size, spec.seed)
+        rows = sample_rows(train, classes, size, spec.seed)
         watch = _Watch(left if len(rows) >= n else SHARE * left, clock)
         try:
             n_kernels = _fit(spec, prepared, rows, watch) or n_kernels
@@ -246,27 +245,6 @@ def _exponent(measured: list[tuple[int, float]]) -> float:
         return USUAL
     (few, short), (many, long) = measured[-2:]
     return float(np.clip(np.log(long / short) / np.log(many / few), LEAST, MOST))
-
-
-def _classes(prepared: Prepared, train: Rows) -> NDArray[np.intp]:
-    """The class of every training row, or whether it has an event; one for numbers and for several targets."""
-    if prepared.task == SURVIVAL:
-        return prepared.y[train, 0].astype(np.intp)
-    if prepared.task == "regression" or prepared.names:
-        return np.zeros(len(train), dtype=np.intp)
-    return np.unique(np.asarray(prepared.y)[train].astype(str), return_inverse=True)[1]
-
-
-def _part(train: Rows, classes: NDArray[np.intp], size: int, seed: int) -> Rows:
-    """Some rows with the shares of the classes; every class keeps as many as it can for folds."""
-    if size >= len(train):
-        return train
-    rng, parts = np.random.default_rng(seed), []
-    for code in range(classes.max() + 1):
-        members = train[classes == code]
-        number = max(round(size * len(members) / len(train)), min(len(members), 5))
-        parts.append(rng.choice(members, min(number, len(members)), replace=False))
-    return np.sort(np.concatenate(parts))
 
 
 def _memory(spec: Spec, n: int, n_kernels: int) -> int:

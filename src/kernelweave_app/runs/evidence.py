@@ -72,6 +72,14 @@ def texts_of(held: HeldOut | HeldTimes) -> dict[str, str]:
     return held.texts if isinstance(held, HeldTimes) else score_texts(held)
 
 
+def intervals_of(*held: HeldOut | HeldTimes) -> dict[str, Interval]:
+    """Scores of held-out rows with their intervals, of all divisions of the rows together; none without any."""
+    for one in held:
+        if isinstance(one, HeldTimes):
+            return one.intervals
+    return held_intervals(*(only(HeldOut, one) for one in held)) if held else {}
+
+
 def read_evidence(folder: Path) -> Found:
     """The findings of a run; empty for a run of an older version."""
     try:
@@ -163,16 +171,16 @@ def scores_apart(
         if not rows.any():
             return {}, {}, {}
         own = None if groups is None else groups[rows]
+        held: HeldOut | HeldTimes
         if is_survival(model):
             # weighted against censoring as in the fit, where its rows are known
             training = y[inside] if inside.any() else None
-            times = HeldTimes.of(model, X.iloc[np.flatnonzero(rows)], y[rows], training)
-            times = replace(times, groups=own)
-            ends = {name: one for name, one in times.intervals.items() if np.isfinite(one.low)}
-            return {name: times.scores[name] for name in times.texts}, times.texts, ends
-        held = replace(HeldOut.of_columns(model, frame[rows], y[rows]), groups=own)
-        made, said = {name: value for name, value in held.scores.items() if value == value}, score_texts(held)
-        ends = {name: one for name, one in held_intervals(held).items() if np.isfinite(one.low)}
+            held = HeldTimes.of(model, X.iloc[np.flatnonzero(rows)], y[rows], training)
+        else:
+            held = HeldOut.of_columns(model, frame[rows], y[rows])
+        held = replace(held, groups=own)
+        made, said = {name: value for name, value in held.scores.items() if value == value}, texts_of(held)
+        ends = {name: one for name, one in intervals_of(held).items() if np.isfinite(one.low)}
         return made, {name: said[name] for name in made}, ends
 
     (others, texts, intervals), known = scores(~inside), {}

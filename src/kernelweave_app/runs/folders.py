@@ -9,6 +9,7 @@ import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -30,6 +31,16 @@ def writing() -> Iterator[None]:
                 f"The disk is full; nothing was written to{where}. Free some space and run again."
             ) from error
         raise InputError(f"Cannot write{where}: {error.strerror or error}.") from error
+
+
+@contextmanager
+def undone_by(undo: Callable[[], object]) -> Iterator[None]:
+    """Undo what was done before, after any exception in what is done inside."""
+    try:
+        yield
+    except BaseException:
+        undo()
+        raise
 
 
 @contextmanager
@@ -136,16 +147,13 @@ def _move_in(part: Path, folder: Path, files: Sequence[str]) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write a text file in one step."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    try:
+    with undone_by(partial(Path(name).unlink, missing_ok=True)):
         with os.fdopen(handle, "w", encoding="utf8", newline="") as file:
             file.write(text)
         umask = os.umask(0)
         os.umask(umask)
         os.chmod(name, 0o666 & ~umask)
         os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def read_kept(path: Path, read: Callable[[str], Kept], otherwise: Kept) -> Kept:

@@ -414,3 +414,24 @@ def kept_shares(prepared: Prepared) -> Any:
         events = events_of(prepared.y)
         return events if min(events.sum(), (1.0 - events).sum()) >= 2 else None
     return prepared.y if prepared.task == "classification" and not prepared.names else None
+
+
+def classes_of(prepared: Prepared, rows: Rows) -> Rows:
+    """The number of the class of every row, or whether it has an event; 0 for numbers and for several targets."""
+    if prepared.task == SURVIVAL:
+        return prepared.y[rows, 0].astype(np.intp)
+    if prepared.task == "regression" or prepared.names:
+        return np.zeros(len(rows), dtype=np.intp)
+    return np.unique(np.asarray(prepared.y)[rows].astype(str), return_inverse=True)[1]
+
+
+def sample_rows(rows: Rows, classes: Rows, size: int, seed: int) -> Rows:
+    """Some rows with the shares of the classes; every class keeps as many as it can for folds."""
+    if size >= len(rows):
+        return rows
+    rng, parts = np.random.default_rng(seed), []
+    for code in range(classes.max() + 1):
+        members = rows[classes == code]
+        number = max(round(size * len(members) / len(rows)), min(len(members), 5))
+        parts.append(rng.choice(members, min(number, len(members)), replace=False))
+    return np.sort(np.concatenate(parts))

@@ -7,10 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame, Series
 from kernelweave.estimators import BaseMKL
-from kernelweave_app.runs.columns import need_column, types_of_run, with_types
+from kernelweave.inspection.arguments import target_names
+from kernelweave_app.runs.columns import (
+    check_target,
+    need_column,
+    target_of_model,
+    types_of_run,
+    with_types,
+)
 from kernelweave_app.runs.folders import model_file
 from kernelweave_app.runs.formats import read_file, read_table
 from kernelweave_app.runs.further_views import READERS, Readers, new_grams, read_views, with_further
@@ -26,6 +35,7 @@ from kernelweave_app.runs.lineage import Lineage, trace
 from kernelweave_app.runs.predictions import columns_of, features_of, grams_of, sparse_views_of, texts_of
 from kernelweave_app.runs.preparing import Prepared, Rows, prepare, split
 from kernelweave_app.runs.spec import Spec
+from kernelweave_app.runs.survival import TRUTH, need_targets, read_strata, read_times
 
 
 @dataclass(frozen=True)
@@ -226,3 +236,40 @@ def match_new(
     )
     X = features_of(model, table, {**further, **kernels})
     return NewRows(table, X, keys, {**stands_for, **others})
+
+
+def read_truth(
+    model: BaseMKL, table: DataFrame, spec: Spec
+) -> tuple[Any, tuple[str, ...] | list[str], dict[str, str]]:
+    """The truth of new rows, in the columns that settings name.
+
+    Returns
+    -------
+    y : array of shape (n_rows,) or (n_rows, n_columns)
+    names : sequence of str
+        Of its columns if there are several.
+    stands_for : dict of str to str
+        For each of several targets of the model the column, if names differ.
+    """
+    if spec.survival:
+        need_targets(table, spec)
+        y = read_times(table, spec)
+        return y, TRUTH[: y.shape[1]], {}
+    task, names = "classification" if hasattr(model, "classes_") else "regression", target_names(model)
+    if names:
+        y, stands_for = target_of_model(table, spec.target, names, task)
+        return y, list(names), stands_for
+    y = check_target(need_column(table, spec.target, "the target"), task)
+    if strangers := sorted({*map(str, y)} - {*map(str, getattr(model, "classes_", y))}):
+        known = ", ".join(map(repr, np.asarray(model.classes_).tolist()))
+        raise InputError(
+            f"Column {spec.target!r} has labels that the model does not know: {strangers[:5]}. It knows {known}."
+        )
+    return y, [], {}
+
+
+def strata_of_rows(table: DataFrame, name: str) -> Any:
+    """The strata of new rows by the column of a survival model that has some; its absence is an error."""
+    if not name:
+        raise InputError("This survival model has strata: name their column with --strata.")
+    return read_strata(table, str(need_column(table, name, "the strata").name))

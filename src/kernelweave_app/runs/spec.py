@@ -87,9 +87,20 @@ SURVIVAL = "survival"
 
 @dataclass(frozen=True)
 class In(Shown):
-    """How a setting is shown: label and so on, and the group of a form that it belongs to."""
+    """How a setting is shown: label and so on, and the group of a form that it belongs to.
+
+    Attributes
+    ----------
+    group : str
+    brief : bool
+        Whether a short help shows it.
+    of_table : bool
+        Whether it belongs to the tables at hand, such as names of columns: with other tables it is lost.
+    """
 
     group: str = ""
+    brief: bool = False
+    of_table: bool = False
 
 
 # the cards of a form
@@ -97,6 +108,7 @@ _data, _kernels, _model, _path, _validation, _computing, _learner = (
     partial(In, group=group)
     for group in ("Data", "Kernels", "Model", "Path", "Validation", "Computing", "Learner")
 )
+_column = partial(_data, of_table=True)
 
 
 class Later(Rule):
@@ -334,33 +346,33 @@ class Spec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", json_schema_extra=_describe)
 
-    target: Annotated[Text, _data("Target")] = ""
-    task: Annotated[str, OneOf("auto", "regression", "classification"), _data("Task")] = "auto"
-    time: Annotated[Text, _data("Time")] = ""
-    event: Annotated[Text, _data("Event")] = ""
-    strata: Annotated[Text, _data("Strata")] = ""
+    target: Annotated[Text, _column("Target", brief=True)] = ""
+    task: Annotated[str, OneOf("auto", "regression", "classification"), _column("Task", brief=True)] = "auto"
+    time: Annotated[Text, _column("Time", brief=True)] = ""
+    event: Annotated[Text, _column("Event", brief=True)] = ""
+    strata: Annotated[Text, _column("Strata", brief=True)] = ""
     ties: Annotated[str, OneOf("breslow", "efron"), _model("Events at equal times")] = "breslow"
-    method: Annotated[Text, Learners(), _model("Learner")] = DEFAULT
-    kernels: Annotated[Text | dict[str, Text], _kernels("Kernels")] = "default"
+    method: Annotated[Text, Learners(), _model("Learner", brief=True)] = DEFAULT
+    kernels: Annotated[Text | dict[str, Text], _kernels("Kernels", of_table=True, brief=True)] = "default"
     gamma: Annotated[Text, _kernels("Width of Gaussian kernels")] = ""
-    views: Annotated[Text | dict[str, Columns], _kernels("Views")] = ""
-    join: Annotated[Text | Names, _data("Further tables")] = ""
+    views: Annotated[Text | dict[str, Columns], _kernels("Views", of_table=True, brief=True)] = ""
+    join: Annotated[Text | Names, _data("Further tables", brief=True)] = ""
     view: Annotated[Text | Names, _data("Sparse views")] = ""
     dense: Annotated[bool, Flag(), _data("Sparse file as columns")] = False
     gram: Annotated[Text | Names, _data("Precomputed kernels")] = ""
-    key: Annotated[Text, _data("Key")] = ""
+    key: Annotated[Text, _data("Key", brief=True)] = ""
     rows: Annotated[str, OneOf("shared", "all", "order"), _data("Rows of several tables")] = "shared"
-    missing: Annotated[str, _MISSING, _data("Rows with missing values")] = "error"
+    missing: Annotated[str, _MISSING, _data("Rows with missing values", brief=True)] = "error"
     missing_views: Annotated[str, _of_estimators("missing_views"), _data("Rows without a view")] = "complete"
     alphas: Annotated[Text, _path("Values of alpha")] = "30"
     Cs: Annotated[Text, _path("Values of C")] = "30"
-    cv: Annotated[int, Whole(2, 1000), _validation("Folds")] = 5
+    cv: Annotated[int, Whole(2, 1000), _validation("Folds", brief=True)] = 5
     splits: Annotated[str, OneOf("k-fold", "random"), _validation("Divide rows by")] = "k-fold"
     repeats: Annotated[int, Whole(1, 100), _validation("Repetitions")] = 1
     stratify: Annotated[bool, Flag(), _validation("Keep the shares of classes in every fold")] = True
     nested: Annotated[int, Whole(0, 100), _validation("Nested: outer folds")] = 0
     rule: Annotated[str, _of_estimators("rule"), _path("Choose")] = "min"
-    scoring: Annotated[Text, _validation("Score")] = ""
+    scoring: Annotated[Text, _validation("Score", brief=True)] = ""
     normalize: Annotated[str, _NORMALIZERS, _kernels("Bring kernels to one scale by")] = "auto"
     transductive: Annotated[bool, Flag(), _kernels("Include held-out rows in the scale of kernels")] = False
     standardize: Annotated[bool, Flag(), _kernels("Standardise columns")] = True
@@ -369,20 +381,22 @@ class Spec(BaseModel):
     class_weights: Annotated[Text, _model("Weights of classes")] = ""
     probabilities: Annotated[str, _PROBABILITIES, _model("Probabilities")] = "none"
     targets: Annotated[str, _of_estimators("targets"), _model("Weights of several targets")] = "auto"
-    test_size: Annotated[Real, Number(least=0, below=1), _validation("Share of rows held out")] = 0.2
-    holdout: Annotated[Text, _data("Column of held-out rows")] = ""
-    holdout_values: Annotated[Text | Names, _data("Values of held-out rows")] = ""
-    weights: Annotated[Text, _data("Column of weights")] = ""
-    group: Annotated[Text, _data("Column of groups")] = ""
-    drop: Annotated[Text | Names, _data("Columns left out")] = ""
-    types: Annotated[Text | dict[str, ColumnType], _data("Types of columns")] = ""
+    test_size: Annotated[
+        Real, Number(least=0, below=1), _validation("Share of rows held out", brief=True)
+    ] = 0.2
+    holdout: Annotated[Text, _column("Column of held-out rows")] = ""
+    holdout_values: Annotated[Text | Names, _column("Values of held-out rows")] = ""
+    weights: Annotated[Text, _column("Column of weights")] = ""
+    group: Annotated[Text, _column("Column of groups", brief=True)] = ""
+    drop: Annotated[Text | Names, _column("Columns left out", brief=True)] = ""
+    types: Annotated[Text | dict[str, ColumnType], _column("Types of columns", brief=True)] = ""
     max_memory: Annotated[Text, _computing("Memory for kernels")] = "auto"
     rank_tol: Annotated[
         Real, _of_estimators("rank_tol"), _computing("Share left out of low-rank kernels")
     ] = 0.0
     approximation: Annotated[str, _APPROXIMATIONS, _computing("Features in place of kernels")] = "auto"
     n_features: Annotated[int, Whole(0, 100_000), _computing("Features of a kernel")] = 0
-    seed: Annotated[int, Whole(0, 2**32 - 1), _validation("Seed")] = 0
+    seed: Annotated[int, Whole(0, 2**32 - 1), _validation("Seed", brief=True)] = 0
     jobs: Annotated[int, Whole(-64, 64), _computing("Folds in parallel")] = 1
     learner_params: Annotated[
         dict[Text, bool | int | Real | Text | None],
@@ -511,6 +525,11 @@ def applies(field: SpecField, spec: Spec, task: str = "") -> bool:
     if field.learners:
         return chosen(spec, task or "classification").method in field.learners
     return field.name not in APPLIES or APPLIES[field.name](spec, task)
+
+
+def marked(what: str) -> list[str]:
+    """Settings that are marked in their declaration, as "brief" or as "of_table"."""
+    return [name for name, one in declared(Spec).items() if getattr(one.shown, what, False)]
 
 
 def own_fields() -> Mapping[str, SpecField]:

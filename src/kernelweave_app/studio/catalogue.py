@@ -9,7 +9,6 @@ import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Collection, Hashable
-from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -31,7 +30,7 @@ from kernelweave_app.runs.predictions import columns_of, sparse_views_of, texts_
 from kernelweave_app.runs.reading import NewRows, match_new
 from kernelweave_app.studio.checking import Limits
 from kernelweave_app.studio.schema import Data, TableRef, Use
-from kernelweave_app.studio.store import Places, free_path, received, room, safe_name
+from kernelweave_app.studio.store import Places, changed, free_path, received, room, safe_name
 
 if TYPE_CHECKING:
     from kernelweave.estimators import BaseMKL
@@ -85,9 +84,7 @@ class Catalogue:
 
     def inside(self, places: Places) -> Catalogue:
         """The tables of other places, with the same memory."""
-        other = copy(self)
-        other.places = places
-        return other
+        return changed(self, places=places)
 
     # ---- listing ----------------------------------------------------------------------------------
 

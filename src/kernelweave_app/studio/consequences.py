@@ -182,14 +182,16 @@ def _survival(times: dict[str, str], spec: Spec) -> Consequence:
     )
 
 
-def _missing_target(count: int, what: str, spec: Spec) -> Iterator[Consequence]:
+def _unusable(count: int, topic: str, what: str, spec: Spec, more: str = "") -> Iterator[Consequence]:
+    """Rows of which the target cannot be used; `more` says what else would mend that."""
+    dropped = spec.missing == "drop"
     if count:
         yield Consequence(
-            topic="target missing",
-            kind="" if spec.missing == "drop" else "warn",
-            text=f"{numbered(count, 'row has', 'rows have')} no {what}"
-            + (" and will be left out." if spec.missing == "drop" else ", and runs fail."),
-            fix="" if spec.missing == "drop" else "Leave out rows with a missing cell",
+            topic=topic,
+            kind="" if dropped else "warn",
+            text=f"{numbered(count, 'row has', 'rows have')} {what}"
+            + (" and will be left out." if dropped else f", and runs fail.{more}"),
+            fix="" if dropped else "Leave out these rows, and others with a missing cell",
             settings={"missing": "drop"},
         )
 
@@ -204,7 +206,7 @@ def _of_times(times: Times, spec: Spec) -> Iterator[Consequence]:
             settings={"time": event, "event": time},
         )
         return
-    yield from _missing_target(times.n_missing, "time or event", spec)
+    yield from _unusable(times.n_missing, "target missing", "no time or event", spec)
     if times.n_unread:
         yield Consequence(
             topic="time",
@@ -213,20 +215,8 @@ def _of_times(times: Times, spec: Spec) -> Iterator[Consequence]:
             fix="Read it as numbers, and leave out other rows",
             settings={"types": {**read_types(spec.types), time: "number"}, "missing": "drop"},
         )
-    if times.n_negative:
-        dropped = spec.missing == "drop"
-        yield Consequence(
-            topic="time",
-            kind="" if dropped else "warn",
-            text=f"{numbered(times.n_negative, 'row has', 'rows have')} a negative time in {time!r}"
-            + (
-                " and will be left out."
-                if dropped
-                else ", and runs fail. Correct these cells, or leave the rows out."
-            ),
-            fix="" if dropped else "Leave out these rows, and others with a missing cell",
-            settings={"missing": "drop"},
-        )
+    mend = " Correct these cells, or leave the rows out."
+    yield from _unusable(times.n_negative, "time", f"a negative time in {time!r}", spec, mend)
     if times.n_zero:
         yield Consequence(
             topic="time",
@@ -322,7 +312,7 @@ def _of_strata(table: DataFrame, columns: list[str], spec: Spec, times: Times) -
 def _of_target(target: Target, spec: Spec) -> Iterator[Consequence]:
     if target.problem:
         yield Consequence(topic="target", text=target.problem)
-    yield from _missing_target(target.n_missing, "target", spec)
+    yield from _unusable(target.n_missing, "target missing", "no target", spec)
     if len(target.classes) < 2:
         return
     name, fewest = min(target.classes.items(), key=lambda pair: pair[1])

@@ -17,7 +17,6 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from copy import copy
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -49,6 +48,7 @@ from kernelweave_app.studio.store import (
     DiskFull,
     Places,
     Store,
+    changed,
     room,
     seconds_left,
 )
@@ -174,16 +174,6 @@ def measure(spec: Spec, paths: Mapping[str, str], at_once: int = 1) -> Expected:
     asked = {"spec": spec.model_dump(), "paths": dict(paths)}
     failed = "The time could not be measured"
     return Expected(**wait_for("measure", asked, PROCESSORS // at_once, MOST_SECONDS, late, failed))
-
-
-def print_figure(folder: Path, name: str, width: float, kind: str) -> Path:
-    """Draw a figure of a run in a width in millimetres; returns its file."""
-    if name not in FIGURES:
-        raise InputError(f"A figure must be one of {', '.join(FIGURES)}, got {name!r:.40}.")
-    late = "The figure took too long to draw. Try again when fewer runs are under way."
-    asked = {"folder": str(folder), "name": name, "width": width, "kind": kind}
-    failed = "This figure could not be drawn"
-    return folder / PRINTED / str(wait_for("print", asked, 1, PATIENCE, late, failed)["file"])
 
 
 # ---- runs -------------------------------------------------------------------------------------------
@@ -459,9 +449,7 @@ class EvidenceDesk:
 
     def inside(self, store: Store, places: Places) -> EvidenceDesk:
         """The same of one project."""
-        other = copy(self)
-        other.store, other.places = store, places
-        return other
+        return changed(self, store=store, places=places)
 
     def read(self, run_id: RunId) -> Evidence:
         """Sentences about a run with the numbers behind them, and what is being computed."""
@@ -474,7 +462,7 @@ class EvidenceDesk:
             ],
             kinds=possible(found) if found else [],
             progress={
-                kind: EvidenceProgress(**{k: v for k, v in one.items() if k in EvidenceProgress.model_fields})
+                kind: EvidenceProgress.model_validate(one, extra="ignore")
                 for kind, one in self.status(run_id).items()
             },
             figures=[name for key, name in OF_EVIDENCE.items() if key in found],
@@ -563,9 +551,15 @@ class EvidenceDesk:
         return is_alive(one["pid"], one["pid_started"])
 
     def figure(self, run_id: str, name: str, width: float, kind: str) -> Path:
-        """A figure for papers."""
+        """A figure for papers, in a width in millimetres."""
+        if name not in FIGURES:
+            raise InputError(f"A figure must be one of {', '.join(FIGURES)}, got {name!r:.40}.")
+        folder = self._folder(run_id)
+        late = "The figure took too long to draw. Try again when fewer runs are under way."
+        asked = {"folder": str(folder), "name": name, "width": width, "kind": kind}
         with room(self.places.root):
-            return print_figure(self._folder(run_id), name, width, kind)
+            found = wait_for("print", asked, 1, PATIENCE, late, "This figure could not be drawn")
+        return folder / PRINTED / str(found["file"])
 
     def table(self, run_id: str, name: str, kind: str) -> str:
         """A table as CSV or LaTeX."""

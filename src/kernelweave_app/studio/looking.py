@@ -225,12 +225,8 @@ BINS = 20
 #: Categories with a bar of their own.
 MOST_LEVELS = 8
 
-Role = Literal[
-    "feature", "target", "time", "event", "strata", "key", "group", "weights", "holdout", "ignored"
-]
-
 #: The part that a column has in learning, by its name.
-ROLES: dict[Role, str] = {
+ROLES = {
     "feature": "feature",
     "target": "target",
     "time": "time until an event",
@@ -245,12 +241,7 @@ ROLES: dict[Role, str] = {
 
 
 #: Roles of one column, by the settings that name it.
-OF_ONE_COLUMN: tuple[Literal["strata", "group", "weights", "holdout"], ...] = (
-    "strata",
-    "group",
-    "weights",
-    "holdout",
-)
+OF_ONE_COLUMN = ("strata", "group", "weights", "holdout")
 
 
 def describe_column(column: Series, name: str) -> Column:
@@ -332,8 +323,8 @@ def shorten(text: str, most: int) -> str:
 # ---- roles ----------------------------------------------------------------------------------------
 
 
-def role_of(name: str, spec: Spec, data: Data, columns: Sequence[str] = ()) -> Role:
-    """The part of a column in learning, of all columns of the tables."""
+def role_of(name: str, spec: Spec, data: Data, columns: Sequence[str] = ()) -> str:
+    """The part of a column in learning, of all columns of the tables; one of `ROLES`."""
     if name and name == data.key:
         return "key"
     if name in outcome_columns(spec, columns or [name]):
@@ -344,7 +335,7 @@ def role_of(name: str, spec: Spec, data: Data, columns: Sequence[str] = ()) -> R
     return "ignored" if name in names_in(spec.drop) else "feature"
 
 
-def with_role(name: str, role: Role, spec: Spec, columns: Sequence[str] = ()) -> dict[str, object]:
+def with_role(name: str, role: str, spec: Spec, columns: Sequence[str] = ()) -> dict[str, object]:
     """Settings that change so that a column has a role, other than key; no column has two.
 
     A further target joins where there are several already.

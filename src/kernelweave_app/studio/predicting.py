@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 from kernelweave._errors import InputError
 from kernelweave._forms import numbered
-from kernelweave._types import DataFrame, Labels
+from kernelweave._types import DataFrame
 from kernelweave.fitting.partial import PartialSource
 from kernelweave.inspection.arguments import target_names
-from kernelweave_app.runs.columns import check_target, need_column, read_target
 from kernelweave_app.runs.evidence import ScoresApart, groups_of, scores_apart
 from kernelweave_app.runs.folders import csv_text, write_text
 from kernelweave_app.runs.further_views import Tables
@@ -29,8 +28,9 @@ from kernelweave_app.runs.predictions import (
     with_truth,
 )
 from kernelweave_app.runs.preparing import missing_cells
+from kernelweave_app.runs.reading import read_truth, strata_of_rows
 from kernelweave_app.runs.spec import Spec
-from kernelweave_app.runs.survival import TRUTH, outcome_columns, read_strata, read_times
+from kernelweave_app.runs.survival import outcome_columns
 from kernelweave_app.studio.catalogue import Catalogue
 from kernelweave_app.studio.schema import Data, Predicted
 
@@ -76,7 +76,6 @@ def predict_table(
     data = assign(model, catalogue, data, data.key)
     found = catalogue.new_rows(model, folder, data, spec.target)
     table, X, keys = found.table, found.X, found.keys
-    classifier = hasattr(model, "classes_")
     if times is not None and not spec.survival:
         raise InputError("Setting `times` is for survival, and this run predicts no times. Leave it out.")
     missing = _without_prediction(model, X, spec)
@@ -90,12 +89,12 @@ def predict_table(
     known = X.iloc[np.flatnonzero(~missing)]
     strata = None
     if spec.survival and spec.strata:
-        strata = read_strata(table, str(need_column(table, spec.strata, "the strata").name))[~missing]
+        strata = strata_of_rows(table, spec.strata)[~missing]
     frame = predictions(
         model, known, keys=None if keys is None else keys[~missing], times=times, strata=strata
     )
     made = frame
-    if classifier and (sets := _sets(model, known)) is not None:
+    if (sets := _sets(model, known)) is not None:
         frame = frame.assign(**{"likely classes": sets})
     frame = frame.set_index("row").reindex(table.index).rename_axis("row").reset_index()
     if keys is not None:
@@ -103,23 +102,14 @@ def predict_table(
         frame = frame[[frame.columns[1], "row", *frame.columns[2:]]]
     apart = ScoresApart(len(frame), 0, {}, {}, {})
     outcome = outcome_columns(spec, list(table.columns))
-    names = target_names(model)
     if {*outcome} <= {*table.columns} and not table[outcome].isna().any(axis=None):
         # columns of these names may hold something else
         with contextlib.suppress(InputError):
-            y: Labels
-            if spec.survival:
-                y = read_times(table, spec)
-                names = TRUTH[: y.shape[1]]
-            elif names:
-                y = read_target(table, outcome, "classification" if classifier else "regression")[0]
-            else:
-                y = check_target(table[outcome[0]], "classification" if classifier else "regression")
-            if names or not classifier or set(map(str, y)) <= set(map(str, model.classes_)):
-                first = str(catalogue.entry(data.files[0]).path())
-                groups = groups_of(spec, table[~missing])
-                apart = scores_apart(model, model_file, first, known, made, y[~missing], groups)
-                frame = with_truth(frame, y, names)
+            y, names, _ = read_truth(model, table, spec)
+            first = str(catalogue.entry(data.files[0]).path())
+            groups = groups_of(spec, table[~missing])
+            apart = scores_apart(model, model_file, first, known, made, y[~missing], groups)
+            frame = with_truth(frame, y, names)
     stem = "-".join(catalogue.names(data))
     name = f"predictions-{''.join(c if c.isalnum() or c in '-_' else '_' for c in stem)[:60]}.csv"
     path = folder / name

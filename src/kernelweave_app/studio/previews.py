@@ -18,7 +18,7 @@ from kernelweave.kernels import TrainingRows
 from kernelweave.views import Table, as_table
 from kernelweave_app.runs.further_views import Tables
 from kernelweave_app.runs.kernels_of import is_plain, known_kernels, make_kernels
-from kernelweave_app.runs.preparing import Prepared, Rows, split
+from kernelweave_app.runs.preparing import Prepared, Rows, classes_of, sample_rows, split
 from kernelweave_app.runs.spec import SURVIVAL, Spec
 from kernelweave_app.studio.looking import alignment, centred, target_kernel
 from kernelweave_app.studio.schema import KernelPreview, KernelPreviews
@@ -48,7 +48,8 @@ def preview_kernels(spec: Spec, prepared: Prepared, most: int) -> KernelPreviews
     KernelPreviews
     """
     train, _ = split(prepared, spec)
-    rows = _sample(_complete(train, prepared), prepared, spec.seed)
+    whole = _complete(train, prepared)
+    rows = sample_rows(whole, classes_of(prepared, whole), SAMPLE, spec.seed)[: 2 * SAMPLE]
     frame = prepared.X.iloc[rows]
     tables = isinstance(frame, Tables)
     table = as_table(frame)
@@ -107,22 +108,6 @@ def preview_kernels(spec: Spec, prepared: Prepared, most: int) -> KernelPreviews
             for k in ranking
         ],
     )
-
-
-def _sample(train: Rows, prepared: Prepared, seed: int) -> Rows:
-    if len(train) <= SAMPLE:
-        return train
-    rng = np.random.default_rng(seed)
-    if prepared.task != "classification" or prepared.names:
-        return np.sort(rng.choice(train, SAMPLE, replace=False))
-    # every class has its share of the sample, and at least two rows
-    classes, codes = np.unique(prepared.y[train].astype(str), return_inverse=True)
-    parts = []
-    for k in range(len(classes)):
-        members = train[codes == k]
-        number = min(len(members), max(2, round(SAMPLE * len(members) / len(train))))
-        parts.append(rng.choice(members, number, replace=False))
-    return np.sort(np.concatenate(parts))[: 2 * SAMPLE]
 
 
 def _complete(train: Rows, prepared: Prepared) -> Rows:

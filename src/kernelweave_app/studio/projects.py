@@ -28,12 +28,13 @@ from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from kernelweave._errors import InputError
+from kernelweave_app.runs.folders import undone_by
 from kernelweave_app.runs.formats import check_file
 from kernelweave_app.runs.lineage import checksum
 from kernelweave_app.studio.catalogue import file_id, uses_of
 from kernelweave_app.studio.checking import Limits, check_content
 from kernelweave_app.studio.schema import (
-    Draft,
+    Beside,
     Project,
     ProjectId,
     ProjectName,
@@ -47,7 +48,6 @@ from kernelweave_app.studio.store import (
     DRAFT,
     FINAL,
     FIRST,
-    OF_RECORDS,
     Places,
     no_project,
     packing,
@@ -142,11 +142,8 @@ class Projects:
         with room(self.studio.places.root):
             folder = self.studio.places.project(project)
             folder.mkdir(mode=0o700)
-            try:
+            with undone_by(folder.rmdir):
                 self.store.add_project(project, name, LONGEST)
-            except BaseException:
-                folder.rmdir()
-                raise
         return self.one(project)
 
     def rename(self, project_id: ProjectId, name: ProjectName) -> Project:
@@ -158,12 +155,8 @@ class Projects:
         """Copy a project: its tables, its draft, and, if wanted, the runs that have ended."""
         old = self.one(project_id)
         new = self.make(name or old.name)
-        try:
-            with room(self.studio.places.root):
-                self._copy(old, new, runs)
-        except BaseException:
-            self.delete(new.id)
-            raise
+        with undone_by(lambda: self.delete(new.id)), room(self.studio.places.root):
+            self._copy(old, new, runs)
         return self.one(new.id)
 
     def _copy(self, old: Project, new: Project, runs: bool) -> None:
@@ -221,9 +214,9 @@ def dump_run(studio: Studio, run_id: str) -> tuple[StoredRun, dict[str, Path]]:
     row, rows = studio.store.dump_run(run_id)
     request = json.loads(row.pop("request"))
     paths = {name: _portable(studio.places, Path(path)) for name, path in request.pop("paths", {}).items()}
-    record = {name: request.pop(name) for name in OF_RECORDS if name in request}
+    beside = {name: request.pop(name) for name in Beside.model_fields if name in request}
     stored = StoredRun(
-        record=record,
+        record=Beside(**beside),
         paths=paths,
         request=RunRequest.model_validate(request),
         rows=rows,
@@ -256,9 +249,9 @@ def load_run(studio: Studio, stored: StoredRun, files: dict[str, Path], old_fold
     paths = {name: str(_own(places, path)) for name, path in stored.paths.items()}
     # a file of a run is one that it has
     artifacts = [row for row in stored.rows.get("artifact", ()) if row["name"] in files]
-    request = {**stored.record, **stored.request.model_dump(), "paths": paths}
+    request = {**stored.record.model_dump(exclude_unset=True), **stored.request.model_dump(), "paths": paths}
     run_id, folder = studio.queue.place()
-    try:
+    with undone_by(lambda: shutil.rmtree(folder, ignore_errors=True)):
         for name, path in files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             if name in _NAMES_FOLDER and len(old_folder) > 3:
@@ -270,9 +263,6 @@ def load_run(studio: Studio, stored: StoredRun, files: dict[str, Path], old_fold
         row = {**stored.more, **plain, "request": json.dumps(request)}
         row["created"] = stored.created or time.time()
         studio.store.load_run(run_id, row, {**stored.rows, "artifact": artifacts})
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
     return run_id
 
 
@@ -476,17 +466,14 @@ def _store(studio: Studio, index: StoredProject, tables: dict[str, Path], files:
     except InputError:
         name = "Imported project"
     project = projects.make(name)
-    try:
+    with undone_by(lambda: projects.delete(project.id)):
         here = studio.inside(project.id)
         for table, path in tables.items():
             path.chmod(0o600)
             path.rename(here.places.files / table)
         for run in index.runs:
             load_run(here, run, files.get(run.id, {}), index.folder)
-        here.store.set_draft(DRAFT, Draft.model_validate(index.draft).model_dump(mode="json"))
-    except BaseException:
-        projects.delete(project.id)
-        raise
+        here.set_draft(index.draft)
     return projects.one(project.id)
 
 

@@ -91,9 +91,7 @@ def describe_model(
         ],
         remarks=remarks,
         coefficients=describe_coefficients(model, prepared),
-        squared_error=squared_error(held)
-        if isinstance(held, HeldOut) and prepared.task == "regression" and not held.several
-        else [],
+        squared_error=squared_error(held) if prepared.task == "regression" else [],
         defaults=model.explain_defaults().splitlines() if model.defaults_ else [],
     )
 
@@ -119,12 +117,10 @@ def describe_coefficients(model: BaseMKL, prepared: Prepared) -> dict[str, float
     return {"intercept": start, **dict(zip(names, map(float, slopes), strict=True))}
 
 
-def squared_error(held: HeldOut) -> list[float]:
+def squared_error(held: HeldOut | HeldTimes | None) -> list[float]:
     """Mean squared error of held-out rows, and its standard error; empty for fewer than two rows."""
-    squares = np.square(
-        np.asarray(held.truth, dtype=float) - np.asarray(held.prediction, dtype=float)
-    ).ravel()
-    if len(squares) < 2:
+    squares = held.squared_errors if isinstance(held, HeldOut) else None
+    if squares is None or len(squares) < 2:
         return []
     return [float(squares.mean()), float(squares.std(ddof=1) / np.sqrt(len(squares)))]
 

@@ -810,6 +810,13 @@ _KINDS: dict[str, type[Record]] = {"event": Event, "metric": Metric, "artifact":
 Plain = Annotated[dict[str, Any], AfterValidator(_short)]
 
 
+class Beside(Record):
+    """What the record of a run holds beside its request and its tables."""
+
+    method: str = ""
+    files: dict[str, list[str]] = {}
+
+
 class StoredRun(Record):
     """A run in the file of a project."""
 
@@ -827,8 +834,7 @@ class StoredRun(Record):
     request: RunRequest
     #: Files of its tables by their names, without their folder.
     paths: dict[str, str]
-    #: What its record holds beside the request.
-    record: dict[str, Any] = {}
+    record: Beside = Beside()
     #: Further columns of the run, and rows of other tables about it, by table.
     more: Plain = {}
     rows: dict[str, list[Plain]] = {}

@@ -6,7 +6,6 @@ import json
 import threading
 import warnings
 from collections.abc import AsyncIterator, Callable
-from copy import copy
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -71,6 +70,7 @@ from kernelweave_app.studio.store import (
     FIRST,
     Places,
     Store,
+    changed,
     describe_run,
     no_project,
     room,
@@ -156,12 +156,9 @@ class Studio(Looking):
         project = project or known[0]
         if project not in known:
             raise no_project(project)
-        other = copy(self)
-        other.store = self.store.inside(project)
-        other.places = self.places.inside(project)
-        other.catalogue = self.catalogue.inside(other.places)
-        other.evidence = self.evidence.inside(other.store, other.places)
-        return other
+        store, places = self.store.inside(project), self.places.inside(project)
+        catalogue, evidence = self.catalogue.inside(places), self.evidence.inside(store, places)
+        return changed(self, store=store, places=places, catalogue=catalogue, evidence=evidence)
 
     def about(self) -> About:
         """Version, folder and limits."""

@@ -19,6 +19,7 @@ import zipfile
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from copy import copy
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,9 +28,11 @@ from starlette.concurrency import run_in_threadpool
 
 from kernelweave._errors import InputError
 from kernelweave_app.runs.evidence import EVIDENCE
+from kernelweave_app.runs.folders import undone_by
 from kernelweave_app.runs.formats import upload_suffixes
 from kernelweave_app.studio.schema import (
     Artifact,
+    Beside,
     Event,
     Marks,
     Metric,
@@ -59,6 +62,16 @@ def is_full(error: BaseException) -> bool:
 def describe_full(folder: Path) -> str:
     """What is wrong, and what to do about it."""
     return f"The disk is full: nothing can be written to {folder}. Free some space, then try again."
+
+
+Seen = TypeVar("Seen")
+
+
+def changed(one: Seen, **parts: object) -> Seen:
+    """A copy of an object with other parts, which shares all that stays, such as what it remembers."""
+    other = copy(one)
+    vars(other).update(parts)
+    return other
 
 
 @contextmanager
@@ -168,9 +181,7 @@ class Places:
 
     def inside(self, project: str) -> Places:
         """The same places with the tables of a project."""
-        other = copy(self)
-        other.files = self.root if project == FIRST else self.project(project)
-        return other
+        return changed(self, files=self.root if project == FIRST else self.project(project))
 
     def project(self, project: str) -> Path:
         """Folder of the tables of a project other than the first; its name is checked although the studio made it."""
@@ -240,15 +251,12 @@ async def received(stream: AsyncIterator[bytes], places: Places, name: str, most
 def packing(places: Places) -> Iterator[zipfile.ZipFile]:
     """A zip file among the uploads, to be written; whoever asked for it deletes it, and one that fails is not left."""
     path = places.uploads / f"{secrets.token_hex(8)}.zip"
-    try:
-        with (
-            room(places.root),
-            zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive,
-        ):
-            yield archive
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
+    with (
+        undone_by(partial(path.unlink, missing_ok=True)),
+        room(places.root),
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive,
+    ):
+        yield archive
 
 
 def free_path(folder: Path, name: str) -> Path:
@@ -307,8 +315,6 @@ CREATE INDEX IF NOT EXISTS run_of_project ON run (project, created);
 
 #: Columns of a run that are about its process, or its place here.
 _OF_PROCESS = ("pid", "pid_started", "asked", "project", "cancelled")
-#: What records of runs hold beside the request.
-OF_RECORDS = ("paths", "method", "files")
 #: Tables with records about runs, and columns of them that hold JSON.
 _OF_RUNS: dict[type[Record], str] = {
     Event: "event",
@@ -378,9 +384,7 @@ class Store:
 
     def inside(self, project: str | None) -> Store:
         """The same database, of which only the runs and drafts of a project are seen; None for all."""
-        other = copy(self)
-        other.project = project
-        return other
+        return changed(self, project=project)
 
     # ---- connections ------------------------------------------------------------------------------
 
@@ -729,7 +733,7 @@ def describe_run(row: sqlite3.Row, metrics: Sequence[Metric], marks: Sequence[Ma
     """A run, from its row, its scores and what somebody wrote about it."""
     values = {name: row[name] for name in Run.model_fields if name in row.keys()}  # noqa: SIM118
     request = json.loads(row["request"])
-    beside = {name: request.pop(name, None) for name in OF_RECORDS}
+    beside = {name: request.pop(name, None) for name in ("paths", *Beside.model_fields)}
     if row["state"] == "running" and row["done"] and row["total"] and row["started"]:
         values["seconds_left"] = seconds_left(row["started"], row["done"], row["total"])
     return Run(

@@ -31,9 +31,15 @@ from kernelweave.fitting.task import PathStep
 from kernelweave.inspection.arguments import target_names
 from kernelweave.inspection.held_times import HeldTimes
 from kernelweave.inspection.registry import compute
-from kernelweave.inspection.scores import held_intervals
 from kernelweave.inspection.weights import fractions_of
-from kernelweave_app.runs.evidence import EVIDENCE, basis_of, read_evidence, total_of, write_evidence
+from kernelweave_app.runs.evidence import (
+    EVIDENCE,
+    basis_of,
+    intervals_of,
+    read_evidence,
+    total_of,
+    write_evidence,
+)
 from kernelweave_app.runs.spec import SURVIVAL, Spec
 from kernelweave_app.studio.jobs import (
     PRINTED,
@@ -352,7 +358,8 @@ class Job:
                 outer = nested_predictions(spec, prepared, train, progress, lambda _: progress.stopped)
             except KeyboardInterrupt:
                 self.remarks.append("Stopped during nested cross-validation.")
-            self._keep(outer, "out of fold" if spec.survival else "nested")
+            every = [outer] if isinstance(outer, HeldTimes) else outer
+            self._keep(every, "out of fold" if spec.survival else "nested")
         progress.end("writing")
         self._renew()
         pictures = self._pictures(model, held, prepared.X.iloc[train], found)
@@ -457,7 +464,7 @@ class Job:
         return found
 
     def _keep_scores(self, model: BaseMKL, held: HeldOut | HeldTimes | None) -> None:
-        self._keep(held if isinstance(held, HeldTimes) else [held] if held else [], "held out")
+        self._keep([held] if held else [], "held out")
         results = getattr(model, "cv_results_", None)
         if results is not None:
             name = f"{results['score_name']}, {not_an_estimate(EITHER)}"
@@ -465,15 +472,11 @@ class Job:
             n = int(model.model_.task.source.n_samples)
             self.store.write(self.run_id, Metric(name=name, value=value, n=n))
 
-    def _keep(self, held: list[HeldOut] | HeldTimes, where: str) -> None:
+    def _keep(self, held: Sequence[HeldOut | HeldTimes], where: str) -> None:
         """Scores of rows that models had not seen, with their intervals."""
-        if isinstance(held, HeldTimes):
-            found, scores = held.intervals, held.scores
-        else:
-            found, scores = (held_intervals(*held), held[0].scores) if held else ({}, {})
-        for name, one in found.items():
+        for name, one in intervals_of(*held).items():
             value, low, high = one.cells
-            if name in scores and value is not None:
+            if name in held[0].scores and value is not None:
                 score = Metric(name=f"{name}, {where}", value=value, low=low, high=high, n=one.n)
                 self.store.write(self.run_id, score)
 

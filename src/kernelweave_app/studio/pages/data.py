@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
 
 from nicegui import ui
 from nicegui.events import ValueChangeEventArguments
@@ -29,6 +28,7 @@ from kernelweave_app.studio.pages.kernels import ask_for_file
 from kernelweave_app.studio.pages.pieces import (
     Part,
     bar,
+    bars,
     big_table,
     card,
     counted,
@@ -285,11 +285,8 @@ def show_alignments(found: Alignments) -> None:
     with stack("kw-two"):
         with stack():
             text("With the target", "h3")
-            with stack("kw-stack tight"):
-                for name, value in sorted(
-                    zip(found.names, found.target, strict=True), key=lambda pair: -pair[1]
-                ):
-                    bar(name, value, f"{value:.2f}")
+            best = sorted(zip(found.names, found.target, strict=True), key=lambda pair: -pair[1])
+            bars(best, "{:.2f}".format, 1.0)
         if len(found.names) > 1:
             charts.figure(
                 charts.heat_chart(found.names, found.names, found.values),
@@ -896,10 +893,7 @@ class DataPage:
             if found.problem:
                 note(found.problem, "warn")
             if found.classes:
-                most = max(found.classes.values())
-                with stack("kw-stack tight"):
-                    for name, count in list(found.classes.items())[:12]:
-                        bar(name, count / most, str(count))
+                bars(list(found.classes.items())[:12], str)
                 if len(found.classes) > 12:
                     rest = plural(len(found.classes) - 12, "more class", "more classes")
                     hint(f"and {rest}")
@@ -929,22 +923,17 @@ class DataPage:
         """The columns of time and event, and which values are events."""
         spec, event = self.desk.spec, event_of(self.desk.spec, options)[0]
 
-        def choose(role: Literal["time", "event"], name: str) -> None:
+        def choose(role: str, name: str) -> None:
             changed: dict[str, object] = {role: ""}
             self.form.set(**(with_role(name, role, spec, options) if name else changed))
 
-        pick_column(
-            options, spec.time, "Time", partial(choose, "time"),
-            hint="Until the event, or until the row was last seen without one",
-        )  # fmt: skip
-        pick_column(
-            options, event, "Event", partial(choose, "event"),
-            hint="Whether the event was seen then: 1 and 0, yes and no, dead and alive",
-        )  # fmt: skip
-        pick_column(
-            options, spec.strata, "Strata", partial(self._set_role, "strata"),
-            hint="Groups of rows, such as hospitals, with a baseline hazard of their own",
-        )  # fmt: skip
+        strata = "Groups of rows, such as hospitals, with a baseline hazard of their own"
+        for value, role, take, about in (
+            (spec.time, "time", choose, "Until the event, or until the row was last seen without one"),
+            (event, "event", choose, "Whether the event was seen then: 1 and 0, yes and no, dead and alive"),
+            (spec.strata, "strata", self._set_role, strata),
+        ):
+            pick_column(options, value, role.capitalize(), partial(take, role), hint=about)
         if isinstance(found, str):
             note(found, "bad")
         elif isinstance(found, Times):

@@ -13,28 +13,14 @@ from kernelweave_app.runs.joining import rename_shared
 from kernelweave_app.runs.kernels_of import BANKS
 from kernelweave_app.runs.preparing import taken_columns
 from kernelweave_app.runs.settings import settled
-from kernelweave_app.runs.spec import DEFAULT, Spec, check_spec, event_setting
+from kernelweave_app.runs.spec import DEFAULT, Spec, check_spec, event_setting, label_of, marked
 from kernelweave_app.runs.survival import event_of, obvious_times
 from kernelweave_app.studio.looking import OF_ONE_COLUMN
 from kernelweave_app.studio.schema import Data, Draft, Joining, Use
 from kernelweave_app.studio.service import Studio
 
 #: Settings that name columns or views, and are lost with other tables; and their labels.
-OF_A_TABLE = {
-    "target": "target",
-    "time": "time",
-    "event": "event",
-    "strata": "strata",
-    "task": "task",
-    "weights": "weights",
-    "group": "groups",
-    "holdout": "held-out rows",
-    "holdout_values": "values of held-out rows",
-    "drop": "columns to leave out",
-    "types": "types of columns",
-    "views": "views",
-    "kernels": "kernels",
-}
+OF_A_TABLE = {name: label_of(name).lower() for name in marked("of_table")}
 
 ELSEWHERE = "The tables have been changed in another window. Load this page again."
 
@@ -105,7 +91,7 @@ class Desk:
             # of what has several parts, those of the other window would be lost
             if there != before and isinstance(there, dict | list) and there != values[name]:
                 raise InputError(
-                    f"The {OF_A_TABLE[name]} have been changed in another window. Load this page again."
+                    f"{label_of(name)!r} has been changed in another window. Load this page again."
                 )
         self.draft.spec = check_spec({**self.draft.spec.model_dump(), **values})
         self.keep()
@@ -225,7 +211,7 @@ class Desk:
         drop = names_in(spec.drop)
         gone = [name for name in drop if not now.get(name) and name != new.key]
         if gone:
-            lost.append(f"columns to leave out {_some(gone)}")
+            lost.append(f"{OF_A_TABLE['drop']} {_some(gone)}")
         self._update(drop=[now[name] for name in drop if now.get(name)])
         types = {now[name]: kind for name, kind in read_types(spec.types).items() if now.get(name)}
         self._update(types=types or "")

@@ -74,20 +74,6 @@ USUAL = {"regression": "R^2", "classification": "accuracy", SURVIVAL: "partial l
 ABOUT_LIST = "All values to try, such as 0.1, 1, 10. A single value is fitted without a choice."
 
 
-#: Settings that a recommendation may change, beside those of learner and path.
-CHANGED = (
-    "method",
-    "learner_params",
-    "nested",
-    "kernels",
-    "normalize",
-    "missing",
-    "missing_views",
-    "balanced",
-    "drop",
-)
-
-
 class Guide:
     """The card of the recommendation.
 
@@ -193,17 +179,10 @@ class Guide:
         assert data is not None
         asked = self.desk.spec
         found = await offload(self.studio.recommend, data, asked, self.question)
-        advised = {one.setting for one in found.advice}
-        if "method" in advised:
-            advised.add("learner_params")
-        # what is not advised may have been changed meanwhile
-        self.desk.set(
-            **{
-                name: getattr(found.spec, name)
-                for name in (*CHANGED, *OF_PATHS)
-                if name != "group" and (name in advised or getattr(found.spec, name) != getattr(asked, name))
-            }
-        )
+        # views are made on a page of their own; what is not advised may have been changed meanwhile
+        advised = {one.setting for one in found.advice if one.setting != "views"} | {"learner_params"}
+        reset = {name for name in ("nested", *OF_PATHS) if getattr(found.spec, name) != getattr(asked, name)}
+        self.desk.set(**{name: getattr(found.spec, name) for name in advised | reset})
         self.found = found
         self.changed()
         self.told.refresh(measuring=True)

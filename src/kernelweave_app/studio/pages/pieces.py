@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Literal, SupportsFloat, TypeVar
@@ -175,6 +175,15 @@ def bar(label: str, share: float, value: str) -> None:
         with ui.element("div").props("aria-hidden=true"):
             ui.element("div").style(f"width: {100 * min(max(share, 0.0), 1.0):.1f}%")
         text(value, "span")
+
+
+def bars(found: Iterable[tuple[str, float]], said: Callable[[float], str], most: float = 0.0) -> None:
+    """Horizontal bars; the longest is as wide as all, or one of the number `most` would be."""
+    found = list(found)
+    most = most or max((value for _, value in found), default=1.0) or 1.0
+    with stack("kw-stack tight"):
+        for name, value in found:
+            bar(name, value / most, said(value))
 
 
 def simple_table(
@@ -778,6 +787,16 @@ def prints(run_id: str, name: str, title: str) -> None:
                     item = ui.menu_item(f"{kind.upper()}, {said}", partial(ui.navigate.to, address))
                     # Quasar calls it a list item, which is not what menus hold
                     item.props("role=menuitem")
+
+
+@contextmanager
+def print_card(title: str, run_id: str, figures: Mapping[str, str] | str) -> Iterator[None]:
+    """A card with figures for print beside its heading: what each is called by its name, or the name of one."""
+    with card(title) as aside:
+        with aside:
+            for name, called in ({figures: title} if isinstance(figures, str) else figures).items():
+                prints(run_id, name, called)
+        yield
 
 
 def own_width(run_id: str, names: Sequence[str]) -> None:

@@ -977,20 +977,24 @@ class Board:
             if not count:
                 return
             with stack("kw-row"):
-                word_button("Compare", "balance", self.compare, "outline dense")
+                word_button("Compare", "balance", guarded(self.compare), "outline dense")
                 if self.studio.mlflow_folder is not None:
                     once("To MLflow", "ios_share", self.export, "outline dense")
                 word_button("Delete", "delete", self.delete, "flat dense color=negative")
 
-    def compare(self) -> None:
-        """Compare what is chosen."""
+    def with_models(self, what: str) -> list[str]:
+        """Those that are chosen and have a model; none is an error."""
         done = [run.id for run in self.runs if run.id in self.chosen and run.summary is not None]
         if not done:
-            said(InputError("None of these runs has a model to compare."))
-        elif len(done) > MOST_COMPARED:
-            said(InputError(f"{len(done)} runs are too many side by side: choose up to {MOST_COMPARED}."))
-        else:
-            ui.navigate.to(f"/compare?runs={','.join(done)}")
+            raise InputError(f"None of these runs has a model to {what}.")
+        return done
+
+    def compare(self) -> None:
+        """Compare what is chosen."""
+        done = self.with_models("compare")
+        if len(done) > MOST_COMPARED:
+            raise InputError(f"{len(done)} runs are too many side by side: choose up to {MOST_COMPARED}.")
+        ui.navigate.to(f"/compare?runs={','.join(done)}")
 
     def delete(self) -> None:
         """Ask, then delete what is chosen."""
@@ -1019,9 +1023,7 @@ class Board:
 
     async def export(self) -> None:
         """Write what is chosen to MLflow."""
-        done = [run.id for run in self.runs if run.id in self.chosen and run.summary is not None]
-        if not done:
-            raise InputError("None of these runs has a model to export.")
+        done = self.with_models("export")
         for run_id in done:
             await offload(self.studio.export_to_mlflow, run_id)
         ui.notify(f"{plural(len(done), 'run')} written to {self.studio.mlflow_folder}", type="positive")

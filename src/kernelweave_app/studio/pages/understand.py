@@ -6,6 +6,7 @@ import asyncio
 import math
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from nicegui import ui
@@ -33,7 +34,7 @@ from kernelweave_app.studio.pages import charts
 from kernelweave_app.studio.pages.charts import STABILITY, stability
 from kernelweave_app.studio.pages.naming import plain_names, score_name
 from kernelweave_app.studio.pages.pieces import (
-    bar,
+    bars,
     big_table,
     card,
     counted,
@@ -47,6 +48,7 @@ from kernelweave_app.studio.pages.pieces import (
     own_width,
     pick_row,
     plural,
+    print_card,
     prints,
     redraw,
     score,
@@ -61,7 +63,7 @@ from kernelweave_app.studio.pages.pieces import (
     word_button,
 )
 from kernelweave_app.studio.pages.runs import RunPage, round_off, targets_card
-from kernelweave_app.studio.pages.story import announced, show_story
+from kernelweave_app.studio.pages.story import announced, finding_of, show_story
 from kernelweave_app.studio.schema import (
     Evidence,
     EvidenceProgress,
@@ -167,39 +169,34 @@ class ContributionsCard:
         return charts.rows_chart(self.found.kernels, self.found.rows, self.found.values[self.output])
 
 
-#: Charts of evidence: title, what draws it, and what stands below.
-CHARTS: dict[str, tuple[str, Callable[[Tree], tuple[Tree, str]], str]] = {
+Charts = Mapping[str, tuple[Callable[[Tree], tuple[Tree, str]], str]]
+#: Charts of findings: what draws it, and what stands below.
+CHARTS: Charts = {
     "learning curve": (
-        "Learning curve",
         charts.learning,
         "Score of the test rows of all folds together with its 95 % interval.",
     ),
     "calibration": (
-        "Calibration of probabilities",
         charts.calibration,
         "Share of held-out rows in the class against their probability, with 95 % intervals; points grow with rows.",
     ),
     "permutation": (
-        "Permutation test",
         charts.permutation,
         "Scores with permuted targets; the line is the score with the true ones.",
     ),
 }
 #: Those of survival.
-OF_TIMES: dict[str, tuple[str, Callable[[Tree], tuple[Tree, str]], str]] = {
+OF_TIMES: Charts = {
     "risk groups": (
-        "Survival by risk",
         charts.risk_groups,
         "Share of rows without an event (Kaplan-Meier), in thirds of the rows by the risk that models of the other "
         "folds predict, with 95 % bands.",
     ),
     "survival calibration": (
-        "Calibration of survival",
         charts.survival_calibration,
         "Observed against predicted survival at one time, by groups of predictions out of fold, with 95 % intervals.",
     ),
     "survival error": (
-        "Error of survival over time",
         charts.survival_error,
         "Brier score out of fold at every time; smaller is better.",
     ),
@@ -387,19 +384,15 @@ class EvidenceCard:
         self.charts(CHARTS)
         self.classes()
 
-    def charts(self, known: Mapping[str, tuple[str, Callable[[Tree], tuple[Tree, str]], str]]) -> None:
+    def charts(self, known: Charts) -> None:
         """Charts of findings, each with its sentences and its table."""
-        tree = self.found.numbers
-        for key, (title, make, caption) in known.items():
-            if not tree.get(key):
+        for key, (make, caption) in known.items():
+            if (found := finding_of(self.found.numbers, key)) is None:
                 continue
-            with card(title) as aside:
-                with aside:
-                    prints(self.run_id, OF_EVIDENCE[key], title)
-                options, tall = make(tree[key]["details"])
-                charts.figure(options, title, caption, height=tall)
+            with print_card(found.title, self.run_id, OF_EVIDENCE[key]):
+                options, tall = make(found.details)
+                charts.figure(options, found.title, caption, height=tall)
                 if known is OF_TIMES:
-                    found = Finding.from_json(tree[key])
                     for one in found.sentences:
                         text(one.text, "p")
                     with ui.expansion("As a table").props("dense"):
@@ -566,9 +559,7 @@ class PathCard:
                     )
             values = sorted(zip(path.names, path.weights[k], strict=True), key=lambda item: -item[1])
             values = [item for item in values if item[1] > 0]
-            with stack("kw-stack tight"):
-                for name, weight in values[:AT_CURSOR]:
-                    bar(name, weight / values[0][1], percent(weight, 1))
+            bars(values[:AT_CURSOR], partial(percent, digits=1))
             if len(values) > AT_CURSOR:
                 rest = path.n_active[k] - AT_CURSOR
                 hint(
@@ -782,9 +773,7 @@ class UnderstandPage(RunPage):
         """The cross-validation curve."""
         curve = results.curve
         assert curve is not None
-        with card("Choice of the regularisation parameter") as aside:
-            with aside:
-                prints(self.run_id, "choice", "Choice of the regularisation parameter")
+        with print_card("Choice of the regularisation parameter", self.run_id, "choice"):
 
             def told(value: float | None, form: str) -> str:
                 return "–" if value is None else rounded(value, curve.n_rows, form)
@@ -827,9 +816,7 @@ class UnderstandPage(RunPage):
                 hint(f"Weights of the kernels of a view or a column, as fractions{mean}.")
 
             if found.relevance:
-                with card("Columns in the learnt metric") as aside:
-                    with aside:
-                        prints(self.run_id, "relevance", "Columns in the learnt metric")
+                with print_card("Columns in the learnt metric", self.run_id, "relevance"):
                     self.share_bars(found.relevance)
                     hint(
                         "Fractions of the trace of the metric: how fast predictions change along each column."
@@ -837,12 +824,8 @@ class UnderstandPage(RunPage):
 
     def share_bars(self, found: Mapping[str, float]) -> None:
         """Fractions by name, as bars."""
-        shares = list(found.items())[:MOST_BARS]
-        with stack("kw-stack tight"):
-            most = max((share for _, share in shares), default=1.0) or 1.0
-            for name, share in shares:
-                if share > 0:
-                    bar(name, share / most, percent(share, 1))
+        shares = [pair for pair in list(found.items())[:MOST_BARS] if pair[1] > 0]
+        bars(shares, partial(percent, digits=1))
 
     @ui.refreshable_method
     def weight_bars(self, found: Weights) -> None:
@@ -925,11 +908,9 @@ class UnderstandPage(RunPage):
         """How classes are ranked and confused."""
         # more than a few classes need the whole width
         with stack("kw-wide" if len(held.classes) <= FEW_CLASSES else "kw-stack"):
-            with card("Ranking of held-out rows") as aside:
+            figures = {"roc": "ROC", "precision": "Precision and recall"} if held.receivers else {}
+            with print_card("Ranking of held-out rows", self.run_id, figures):
                 if held.receivers:
-                    with aside:
-                        prints(self.run_id, "roc", "ROC")
-                        prints(self.run_id, "precision", "Precision and recall")
                     with stack("kw-two"):
                         for precision, label, area in (
                             (False, "Receiver operating characteristic", "; area in brackets."),
@@ -939,17 +920,13 @@ class UnderstandPage(RunPage):
                             charts.figure(options, label, label + area)
                 else:
                     hint("The held-out rows are of one class.")
-            with card("Confusion") as aside:
-                with aside:
-                    prints(self.run_id, "confusion", "Confusion")
+            with print_card("Confusion", self.run_id, "confusion"):
                 self.confusion(held.classes, held.confusion)
 
     def residuals(self, truth: list[float], predicted: list[float]) -> None:
         """True and predicted numbers."""
-        with card("Held-out rows") as aside, stack("kw-two"):
-            with aside:
-                prints(self.run_id, "held-out", "Held-out rows")
-                prints(self.run_id, "residuals", "Residuals")
+        figures = {"held-out": "Held-out rows", "residuals": "Residuals"}
+        with print_card("Held-out rows", self.run_id, figures), stack("kw-two"):
             for residuals, caption in (
                 (False, "True against predicted."),
                 (True, "Residuals against predicted."),
