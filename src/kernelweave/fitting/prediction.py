@@ -315,11 +315,14 @@ class KnownRows(NewRows[Q]):
         if len(needed):
             n_rows = self.source.query_length(self.queries)
             found_now = {int(m): np.empty((n_rows, self.source.n_samples)) for m in needed}
-            raw = {m: self.source.query_diagonal(self.queries, m) for m in found_now}
             for where, m, K in self.source.cross(self.queries, needed):
-                found_now[m][where] = self.fitted.cross(m, K, partial(np.asarray, raw[m][where]))
+                found_now[m][where] = self.fitted.cross(m, K, partial(self._own, m, where))
             self.kept.update(found_now)
         for m in map(int, found.active):
             used = np.flatnonzero(found.users[m])
             flat = self.kept[m] @ found.coefs_of(m)
             yield slice(0, len(flat)), m, used, flat.reshape(len(flat), len(used), -1).transpose(1, 0, 2)
+
+    def _own(self, m: int, where: slice) -> Array:
+        """k(x, x) of some of the rows, which a precomputed kernel may lack."""
+        return self.source.query_diagonal(self.queries, m)[where]
