@@ -744,7 +744,8 @@ def test_what_to_install_for_a_module_that_is_missing(monkeypatch):
 
 
 def test_a_short_help_shows_the_usual_options_and_hides_the_others():
-    from kernelweave_app.cli.options import USUAL, fit_options
+    from kernelweave_app.cli.options import fit_options
+    from kernelweave_app.runs.spec import marked
 
     def shown(**how):
         fields = fit_options(**how).model_fields
@@ -754,5 +755,5 @@ def test_a_short_help_shows_the_usual_options_and_hides_the_others():
             if all(getattr(m, "show", None) is not False for m in one.metadata)
         }
 
-    assert shown(brief=True) == set(USUAL)
-    assert shown() == set(fit_options().model_fields) > set(USUAL)
+    assert shown(brief=True) == set(marked("brief"))
+    assert shown() == set(fit_options().model_fields) > set(marked("brief"))

@@ -476,7 +476,7 @@ def test_other_rows_take_what_a_part_of_them_has_learnt(rng):
 
 
 def test_the_table_of_relevances_ends_with_the_number_of_other_columns(monkeypatch):
-    from kernelweave.inspection import metric as module
+    from kernelweave.inspection import weights as module
 
     monkeypatch.setattr(module, "MOST_COLUMNS", 4)
     for n, more in ((1, ""), (4, ""), (5, " 1 more columns have"), (9, " 5 more columns have")):

@@ -1,6 +1,6 @@
 """RLS2 with a nonlinear second layer: the linear case, derivatives, the descent, and models of it.
 
-Modules: `mkl/second_layer`, `learners/second_layer`, `inspection/two_layers`.
+Modules: `mkl/second_layer`, `learners/second_layer`, `inspection/layers`.
 """
 
 import numpy as np
