@@ -266,7 +266,7 @@ def test_the_compiled_curvature_is_that_of_LAPACK(loss, rank, rng, monkeypatch):
         for at in (b, np.zeros(60)):
             found = own.curvature(K, at, V)
             with monkeypatch.context() as patch:
-                patch.setattr(machine, "FEW", -1)
+                patch.setattr(machine, "HAS_EXTENSION", False)
                 np.testing.assert_allclose(found, own.curvature(K, at, V), rtol=1e-6, atol=1e-9)
         assert found.shape == (3, 3)
         assert own.curvature(0.0 * K, b, V).any() == (loss.ridged and own.free(b).size > fit_intercept)
@@ -337,7 +337,9 @@ def test_any_start_becomes_feasible(core, kind, rng, monkeypatch):
         # only one sign is left after clipping: nothing to balance it with
         np.testing.assert_array_equal(problem.look(problem.linear, before=True).b, 0.0)
     feasible = balanced(problem.lower, problem.upper, rng.uniform(size=40) * np.sign(-problem.linear))
-    np.testing.assert_allclose(balanced(problem.lower, problem.upper, feasible), feasible, rtol=1e-13)
+    for size in (1.0, 1e-200):
+        found = balanced(problem.lower, problem.upper, size * feasible)
+        np.testing.assert_allclose(found, size * feasible, rtol=1e-13)
     far = problem.look(feasible + 1.0)
     assert far.infeasibility == pytest.approx(infeasibility(problem, far.b), rel=1e-12)
 
@@ -376,3 +378,11 @@ def test_the_best_multiple_is_taken(core, rng, monkeypatch):
     np.testing.assert_allclose(g, gradient(problem, b), atol=1e-12)
     # stationary along the ray, or at the end of the box
     assert abs(b @ g) <= 1e-10 or np.isclose(np.abs(b).max(), 100.0)
+
+
+@pytest.mark.parametrize("loss", [Hinge(), SquaredHinge(), Huber(0.5)])
+def test_a_cost_may_be_a_whole_number(loss, rng):
+    X = rng.normal(size=(20, 3))
+    y = np.sign(X[:, 0]) if loss.classifies else X[:, 0]
+    found, wanted = (Machine(y, C, loss).solve(X @ X.T, tol=1e-8) for C in (2, 2.0))
+    np.testing.assert_array_equal(found.dual_coef, wanted.dual_coef)

@@ -129,7 +129,7 @@ def balanced(lo: Array, hi: Array, b: Array) -> Array:
     b = np.clip(b, lo, hi)
     above, below = float(b[b > 0].sum()), -float(b[b < 0].sum())
     least = min(above, below)
-    return b * least / np.where(b > 0, above, below) if least > 0.0 else np.zeros_like(b)
+    return b * (least / np.where(b > 0, above, below)) if least > 0.0 else np.zeros_like(b)
 
 
 def _multiplied(linear: Array, ridge: Array, lo: Array, hi: Array, kink: float, K: Array, b: Array) -> Array:

@@ -58,7 +58,7 @@ class Machine:
     def costs(self) -> Array:
         """C times the sample weights."""
         if self.sample_weight is None:
-            return np.full(len(self.y), self.C)
+            return np.full(len(self.y), self.C, dtype=np.float64)
         return self.C * check_row_weights(self.sample_weight, len(self.y))
 
     def restricted(self, rows: NDArray[np.int64]) -> Machine:

@@ -168,8 +168,11 @@ def _at_weights(
         return lambda B: problem.gram.matvec(effective, B[0])[None], factorised, False
     # of these only upper triangles are read
     K = problem.gram.combine_upper(effective)
-    S = K if (root == 1.0).all() else np.triu(K) * root * root[:, None]
-    solver = _krylov(S) if together else _tridiagonal(S.copy())
+    S = K if (root == 1.0).all() else np.triu(K)
+    if S is not K:
+        S *= root
+        S *= root[:, None]
+    solver = _krylov(S) if together else _tridiagonal(S.copy() if S is K else S)
 
     def whitened(alphas: Array) -> tuple[Callable[[Array], Array], float]:
         solve, _ = solver(alphas)
