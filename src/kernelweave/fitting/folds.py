@@ -547,7 +547,8 @@ def walk_folds(
                 part = _part_of(task, train, test, rows=KnownRows if again else NewRows)
                 if len(folds) * sum(problem.gram.nbytes for problem in part[1]) <= KEPT_BYTES:
                     parts[k] = part
-            path = walk_fold(task, learner, train, test, alphas, tol, tell, label, begin[k], part=part)
+            told = silent if report is silent else tell
+            path = walk_fold(task, learner, train, test, alphas, tol, told, label, begin[k], part=part)
             yield replace(path, interrupted=path.interrupted or stopped)
         return
     # with more processes than folds, each takes some of the problems

@@ -144,7 +144,7 @@ class WeightedSum(Family):
     def kernel(self, t: Array) -> Array:
         """K(t)."""
         weights = t * self.scale
-        out = self.gram.combine_upper(weights, self._matrix)
+        out = self.gram.combine(weights, self._matrix, upper=True)
         core.mirror(out)
         out.flat[:: len(out) + 1] += float(weights @ self._ridge)
         return out
@@ -329,7 +329,7 @@ class GaussianOfSum(_GaussianFamily):
         return (t * self.scale) @ self._diagonal
 
     def _distances(self, t: Array, out: Array) -> None:
-        K = self.gram.combine_upper(t * self.scale, out)
+        K = self.gram.combine(t * self.scale, out, upper=True)
         core.mirror(K)
         diagonal = self.diagonal(t)
         squared_distances(np, K, diagonal[:, None], diagonal[None], out=out)
@@ -403,7 +403,7 @@ class FunctionOfSum(Family):
         weights, function = self.split(t)
         layers = Layers(((function,),), cosine=False)
         if self._last is None or not np.array_equal(self._last[0], t):
-            K = self.gram.combine_upper(weights * self.scale, np.empty((self.n_samples, self.n_samples)))
+            K = self.gram.combine(weights * self.scale, np.empty((self.n_samples, self.n_samples)), upper=True)
             core.mirror(K)
             self._last = t.copy(), layers.forward(K, K.diagonal().copy(), [np.ones(1)])
         return layers, self._last[1]

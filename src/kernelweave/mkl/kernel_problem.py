@@ -184,7 +184,7 @@ class Session(SessionOf["Point"]):
     def combine_with(self, weights: Array, U: Array) -> Array:
         """``K(d) + U'U`` for rows U; the next call overwrites it."""
         K, problem = self._room, self.problem
-        problem.gram.combine_upper(weights * problem.scale, K)
+        problem.gram.combine(weights * problem.scale, K, upper=True)
         if len(U):
             # the upper triangle of rows is the lower one of columns
             blas.dsyrk(1.0, U.T, beta=1.0, c=K.T, lower=1, overwrite_c=1)
