@@ -399,6 +399,8 @@ def along_costs(
     elif features is not None and warm.dual_coef is not None and features.rows is not None:
         warm.dual_coef = warm.dual_coef[features.rows]
     kernels: Any = features.on_kernels() if features is not None and descent is None else problem
+    if descent is None and warm.weights is not None:
+        warm.weights = problem.weight_set.project(warm.weights)
     for C in Cs.tolist():
         if descent is not None:
             with one_blas_thread():
