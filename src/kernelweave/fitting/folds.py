@@ -980,8 +980,7 @@ class _HeldKernels:
         if (y == y[0]).all():
             return np.full((len(costs), len(test)), y[0])
         weight = None if self.sample_weight is None else self.sample_weight[train]
-        # the matrix is symmetric, and its transpose the one that compiled loops take without a copy
-        inner, cross = K[train][:, train].T, K[test][:, train]
+        inner, cross = K[train].take(train, axis=1), K[test].take(train, axis=1)
         values, loss = np.empty((len(costs), len(test))), self.machine.loss
         b, g, before = np.zeros(len(y)), -y, np.zeros(len(y))
         unit = np.ones(len(y)) if weight is None else weight

@@ -446,10 +446,11 @@ class CostLearner(Learner):
                 f"{stated.loss!r}. Return self.joint(kernels, y, weight_set), or derive from CostLearner, which has no "
                 "parameter `loss`."
             )
-        stated = replace(
-            stated, sample_weight=training.sample_weight, scale=training.scale, fit_intercept=True
-        )
-        return cast(KernelProblem, stated.form)
+        # squares without an intercept have another form
+        stated = stated if isinstance(stated.form, KernelProblem) else replace(stated, fit_intercept=True)
+        form = cast(KernelProblem, stated.form)
+        machine = replace(form.machine, sample_weight=training.sample_weight, fit_intercept=True)
+        return replace(form, machine=machine, scale=training.scale)
 
 
 class MarginLearner(CostLearner, abstract=True):
