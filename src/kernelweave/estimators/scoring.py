@@ -374,7 +374,9 @@ def task_score(
         if isinstance(score, DecidedScore):
             second, by_second = score.likelihood, len(score.levels) == 1
     # the accuracy is defined for any rows
-    known = (pooled or metric_of(scoring) != "") and (scoring is not None or classes is None or task.multilabel)
+    known = (pooled or metric_of(scoring) != "") and (
+        scoring is not None or classes is None or task.multilabel
+    )
     of_fold = if_defined(score) if known else score
     return TaskScore(
         name if pooled else f"{name}, mean over folds", score, of_fold, pooled, second, by_second
