@@ -429,7 +429,7 @@ def solve_problem(
     """`solve_svm_mkl` on a checked problem; see `Session.certified`."""
     steps = steps_of(method, problem)
     with blas_threads_for(problem.gram.n_samples):
-        session = Session(problem, tol, WarmStart() if warm is None else replace(warm), certified)
+        session = Session(problem, tol, warm or WarmStart(), certified)
         work = None if max_iter is not None else most_work(problem.gram.n_samples, problem.gram.n_kernels)
         return minimise(session, steps, max_iter=max_iter or MOST, callback=callback, work=work)
 
