@@ -104,7 +104,7 @@ def test_combinations(gram, stack, rng, which):
     close(gram.combine(w), stack @ w)
     close(gram.matvec(w, C), C @ (stack @ w))
     work = np.full((N, N), np.nan)
-    close(np.triu(gram.combine_upper(w, work)), np.triu(stack @ w))
+    close(np.triu(gram.combine(w, work, upper=True)), np.triu(stack @ w))
     # single vectors are taken as they come
     close(gram.matvec(w, C[0]), (stack @ w) @ C[0])
     # adding to a matrix must not touch what lies below the diagonal with rubbish that could overflow
@@ -188,7 +188,7 @@ def test_ranks_that_happen_to_sum_to_the_number_of_kernels(rng):
     np.testing.assert_allclose(gram.quadratic_forms(c[None]), c @ np.moveaxis(dense, 2, 0) @ c, atol=1e-10)
     np.testing.assert_allclose(gram.matvecs(c[None])[:, 0], np.moveaxis(dense, 2, 0) @ c, atol=1e-10)
     np.testing.assert_allclose(
-        np.triu(gram.combine_upper(w, np.empty((N, N)))), np.triu(dense @ w), atol=1e-10
+        np.triu(gram.combine(w, np.empty((N, N)), upper=True)), np.triu(dense @ w), atol=1e-10
     )
     np.testing.assert_allclose(gram.take(np.array([1])).trace(), np.trace(dense[:, :, 1]))
 

@@ -18,7 +18,7 @@ from kernelweave._loops import numpy_core
 from kernelweave._loops.box import balanced
 from kernelweave.machines import box, machine
 from kernelweave.machines import polish as newton
-from kernelweave.machines.box import UNBOUNDED, BoxProblem, derivatives, kernel_product, resolution
+from kernelweave.machines.box import UNBOUNDED, Box, BoxProblem, derivatives, kernel_product, resolution
 from kernelweave.machines.losses import EpsilonInsensitive, Hinge, Huber, Squared, SquaredHinge
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.polish import polish
@@ -45,21 +45,21 @@ def make_box(kind, n, rng, C=3.0):
         ridge += 1 / C
         lower, upper = np.minimum(0, y * UNBOUNDED), np.maximum(0, y * UNBOUNDED)
     if kind == "svr":
-        return BoxProblem(K, ridge, -X[:, 0], -costs, costs, kink=0.1), start
+        return BoxProblem(K, Box(-X[:, 0], ridge, -costs, costs, 0.1)), start
     if kind == "meb":
         start[0] = 1.0
         K = X @ X.T
-        return BoxProblem(K, ridge, -0.5 * np.diag(K), start * 0, start * 0 + 1, total=1.0), start
-    return BoxProblem(K, ridge, -y, lower, upper), start
+        return BoxProblem(K, Box(-0.5 * np.diag(K), ridge, start * 0, start * 0 + 1), total=1.0), start
+    return BoxProblem(K, Box(-y, ridge, lower, upper)), start
 
 
 @pytest.mark.parametrize("kind", ["svc", "l2svc", "svr", "weighted"])
 def test_a_scaled_problem_is_that_of_another_C(kind):
     one, other = (make_box(kind, 30, np.random.default_rng(0), C)[0] for C in (2.0, 5.0))
     scaled = one.scaled(2.5)
-    for name in ("K", "ridge", "linear", "lower", "upper", "kink"):
-        found, wanted = (np.clip(getattr(each, name), -UNBOUNDED, UNBOUNDED) for each in (scaled, other))
-        np.testing.assert_allclose(found, wanted, rtol=1e-14)
+    np.testing.assert_array_equal(scaled.K, other.K)
+    for found, wanted in zip(scaled.box, other.box, strict=True):
+        np.testing.assert_allclose(*np.clip([found, wanted], -UNBOUNDED, UNBOUNDED), rtol=1e-14)
 
 
 @pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
@@ -74,19 +74,17 @@ def test_numbers_that_are_not_finite_end_the_rounds(wrong):
 
 
 def gradient(problem, b):
-    return problem.linear + problem.ridge * b + problem.K @ b
+    return problem.box.linear + problem.box.ridge * b + problem.K @ b
 
 
 def infeasibility(problem, b):
-    box = max(float((problem.lower - b).max()), float((b - problem.upper).max()), 0.0)
+    box = max(float((problem.box.lower - b).max()), float((b - problem.box.upper).max()), 0.0)
     return max(box, abs(math.fsum(b.tolist()) - problem.total))
 
 
 def run(core, problem, start, eps, most=10**6, shrink=True):
     b, g = start.copy(), gradient(problem, start)
-    report = core.box_smo(
-        problem.K, problem.ridge, problem.lower, problem.upper, problem.kink, b, g, eps, most, shrink
-    )
+    report = core.box_smo(problem.K, *problem.box[1:], b, g, eps, most, shrink)
     return b, g, report
 
 
@@ -101,7 +99,7 @@ def test_smo_ends_where_no_pair_can_be_improved(core, kind, n, rng):
     assert steps < 10**6
     assert curvature >= -1e-12
     # what it says is what an independent look finds
-    gradient = problem.K @ b + problem.ridge * b + problem.linear
+    gradient = problem.K @ b + problem.box.ridge * b + problem.box.linear
     np.testing.assert_allclose(g, gradient, atol=1e-11)
     up, down = derivatives(problem, b, gradient)
     assert max(down.max() - up.min(), 0.0) == pytest.approx(violation, abs=1e-11)
@@ -132,10 +130,10 @@ def test_shrinking_changes_nothing_but_the_way(core, kind, C, rng):
     assert max(report[1], report2[1]) <= 1e-8
 
     def value(b):
-        return 0.5 * b @ problem.K @ b + problem.linear @ b + problem.kink * np.abs(b).sum()
+        return 0.5 * b @ problem.K @ b + problem.box.linear @ b + problem.box.kink * np.abs(b).sum()
 
     assert value(b) == pytest.approx(value(b2), rel=1e-9)
-    np.testing.assert_allclose(g, problem.K @ b + problem.linear, atol=1e-10)
+    np.testing.assert_allclose(g, problem.K @ b + problem.box.linear, atol=1e-10)
 
 
 @pytest.mark.parametrize("core", CORES)
@@ -153,9 +151,7 @@ def test_a_budget_is_kept_and_every_point_is_feasible(core, kind, rng):
 @pytest.mark.parametrize("core", CORES)
 def test_negative_curvature_is_reported(core, rng):
     problem, start = make_box("svc", 20, rng)
-    bad = BoxProblem(
-        np.full((20, 20), 3.0) - 2 * np.eye(20), problem.ridge, problem.linear, problem.lower, problem.upper
-    )
+    bad = replace(problem, K=np.full((20, 20), 3.0) - 2 * np.eye(20))
     _, _, (steps, _, curvature) = run(core, bad, start, 1e-6, 1000)
     assert steps <= 1000
     assert curvature < -1e-3
@@ -235,7 +231,9 @@ def test_newton_ends_at_the_solution_to_rounding(kind, rng):
 def test_compiled_systems_are_those_of_LAPACK(kind, rank, rng, monkeypatch):
     problem, start = make_box(kind, 120, rng)
     Z = rng.normal(size=(120, rank))
-    problem = replace(problem, K=Z @ Z.T, ridge=problem.ridge + 0.5 * (kind == "weighted"))
+    problem = replace(
+        problem, K=Z @ Z.T, box=problem.box._replace(ridge=problem.box.ridge + 0.5 * (kind == "weighted"))
+    )
     for eps, work in ((1e-1, 1e9), (1e-3, 1e9), (1e-3, 2e4), (1e-3, 10.0)):
         at = run(_loops.core, problem, start, eps)[:2]
         found = polish(problem, *at, work)
@@ -279,8 +277,8 @@ def test_newton_from_afar_is_feasible_and_never_worse(kind, steps, rng):
     b, g, _ = run(_loops.core, problem, start, 1e-9, steps)
 
     def value(b):
-        quadratic = b @ problem.K @ b + problem.ridge @ np.square(b)
-        return 0.5 * quadratic + problem.linear @ b + problem.kink * np.abs(b).sum()
+        quadratic = b @ problem.K @ b + problem.box.ridge @ np.square(b)
+        return 0.5 * quadratic + problem.box.linear @ b + problem.box.kink * np.abs(b).sum()
 
     # a budget for a few systems: the first points are too far away to be solved
     before = b.copy(), g.copy()
@@ -310,9 +308,8 @@ def test_high_costs_are_reached_from_below(kind, rng):
 def test_newton_reports_a_negative_free_block(rng):
     problem, _ = make_box("svc", 10, rng)
     b = 0.5 * np.where(np.arange(10) % 2, 1.0, -1.0)
-    wide = BoxProblem(
-        np.ascontiguousarray(problem.K - 3 * np.eye(10)), problem.ridge, problem.linear, b * 0 - 9, b * 0 + 9
-    )
+    box = problem.box._replace(lower=b * 0 - 9, upper=b * 0 + 9)
+    wide = BoxProblem(np.ascontiguousarray(problem.K - 3 * np.eye(10)), box)
     with pytest.raises(NotPSDError):
         polish(wide, b, gradient(wide, b), 1e9)
 
@@ -328,17 +325,19 @@ def test_any_start_becomes_feasible(core, kind, rng, monkeypatch):
         assert at.infeasibility <= 1e-12
         assert at.infeasibility == pytest.approx(infeasibility(problem, at.b), abs=1e-13)
         # a multiple of what only clips and balances
-        only = balanced(problem.lower, problem.upper, start)
+        only = balanced(problem.box.lower, problem.box.upper, start)
         assert infeasibility(problem, only) <= 1e-12 * max(1.0, np.abs(only).max())
-        free = (at.b > problem.lower) & (at.b < problem.upper) & (only != 0)
+        free = (at.b > problem.box.lower) & (at.b < problem.box.upper) & (only != 0)
         np.testing.assert_allclose(at.b[free], only[free] * (at.b[free] / only[free])[:1], rtol=1e-12)
     np.testing.assert_array_equal(problem.look(np.zeros(40), before=True).b, 0.0)
     if kind == "svc":
         # only one sign is left after clipping: nothing to balance it with
-        np.testing.assert_array_equal(problem.look(problem.linear, before=True).b, 0.0)
-    feasible = balanced(problem.lower, problem.upper, rng.uniform(size=40) * np.sign(-problem.linear))
+        np.testing.assert_array_equal(problem.look(problem.box.linear, before=True).b, 0.0)
+    feasible = balanced(
+        problem.box.lower, problem.box.upper, rng.uniform(size=40) * np.sign(-problem.box.linear)
+    )
     for size in (1.0, 1e-200):
-        found = balanced(problem.lower, problem.upper, size * feasible)
+        found = balanced(problem.box.lower, problem.box.upper, size * feasible)
         np.testing.assert_allclose(found, size * feasible, rtol=1e-13)
     far = problem.look(feasible + 1.0)
     assert far.infeasibility == pytest.approx(infeasibility(problem, far.b), rel=1e-12)
@@ -349,9 +348,11 @@ def test_any_start_becomes_feasible(core, kind, rng, monkeypatch):
 def test_a_look_snaps_and_computes_anew(core, kind, rng, monkeypatch):
     monkeypatch.setattr(box, "core", core)
     problem = replace(make_box(kind, 40, rng, C=2.0)[0], entry_error=3e-15)
-    wanted = balanced(problem.lower, problem.upper, -problem.linear * rng.choice([0.0, 1.0, 9.0], size=40))
-    wanted = np.clip(wanted, problem.lower, problem.upper)
-    bound = (wanted == problem.lower) | (wanted == problem.upper)
+    wanted = balanced(
+        problem.box.lower, problem.box.upper, -problem.box.linear * rng.choice([0.0, 1.0, 9.0], size=40)
+    )
+    wanted = np.clip(wanted, problem.box.lower, problem.box.upper)
+    bound = (wanted == problem.box.lower) | (wanted == problem.box.upper)
     near = np.where(bound, wanted * (1.0 + 1e-15) - 1e-16 * wanted.max() * (wanted == 0.0), wanted)
     b, product, error, g, found, value, outside, *values = problem.look(near)
     np.testing.assert_array_equal(b, wanted)
@@ -360,8 +361,8 @@ def test_a_look_snaps_and_computes_anew(core, kind, rng, monkeypatch):
     np.testing.assert_allclose(error, within, rtol=1e-12)
     np.testing.assert_allclose(g, gradient(problem, wanted), atol=1e-12)
     assert found == pytest.approx(resolution(problem, wanted), rel=1e-12)
-    quadratic = wanted @ problem.K @ wanted + problem.ridge @ np.square(wanted)
-    own = 0.5 * quadratic + problem.linear @ wanted + problem.kink * np.abs(wanted).sum()
+    quadratic = wanted @ problem.K @ wanted + problem.box.ridge @ np.square(wanted)
+    own = 0.5 * quadratic + problem.box.linear @ wanted + problem.box.kink * np.abs(wanted).sum()
     assert value == pytest.approx(own, abs=1e-12)
     assert outside == pytest.approx(infeasibility(problem, wanted), abs=1e-13)
     assert values == pytest.approx(problem.values(wanted, own_product), rel=1e-10, abs=1e-12)
@@ -371,7 +372,7 @@ def test_a_look_snaps_and_computes_anew(core, kind, rng, monkeypatch):
 def test_the_best_multiple_is_taken(core, rng, monkeypatch):
     monkeypatch.setattr(box, "core", core)
     problem, _ = make_box("svc", 40, rng, C=100.0)
-    start = balanced(problem.lower, problem.upper, -1e-3 * problem.linear * rng.uniform(size=40))
+    start = balanced(problem.box.lower, problem.box.upper, -1e-3 * problem.box.linear * rng.uniform(size=40))
     b, _, _, g, *_ = problem.look(start, before=True)
     factor = b[np.argmax(np.abs(b))] / start[np.argmax(np.abs(b))]
     assert factor > 2

@@ -80,14 +80,14 @@ except ImportError:  # before scikit-learn 1.9: the same calls in the same order
 class ReportingMixin(CallbackSupportMixin):
     """Turns progress reports into callback subtasks."""
 
-    def _reporter(self, n_steps: int | None, X: Any, y: Any) -> Callable[[str], bool]:
-        """Return a function that reports one finished step and returns whether to stop."""
+    def _reporter(self, n_steps: int | None, X: Any, y: Any) -> Callable[[str], bool] | None:
+        """Return a function that reports one finished step and returns whether to stop; None if nobody listens."""
         context = self._init_callback_context(max_subtasks=n_steps)
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
         told = 0
         if not getattr(self, "_skl_callbacks", None):
             if not getattr(self, "verbose", False):
-                return lambda _: False
+                return None
 
             def printed(text: str) -> bool:
                 nonlocal told

@@ -21,7 +21,7 @@ namespace smo {
 // takes the place of infinity, which the build assumes not to occur
 constexpr double HUGE_OFFSET = 1e300;
 // blocks of the vectorised searches: the extreme value is found first, its index inside the best block afterwards
-constexpr size_t BLOCK = 128;
+constexpr size_t BLOCK = 32;
 // smallest curvature, as a share of the diagonal
 constexpr double FLAT = 1e-12;
 

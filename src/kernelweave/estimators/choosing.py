@@ -14,7 +14,7 @@ from sklearn.base import clone
 from kernelweave import learners, recipe
 from kernelweave._checks import InputError, warn_user
 from kernelweave._forms import numbered
-from kernelweave.estimators.scoring import TaskScore, if_defined
+from kernelweave.estimators.scoring import TaskScore
 from kernelweave.fitting.folds import (
     Fold,
     FoldScores,
@@ -172,7 +172,7 @@ class Candidates:
                 else np.zeros_like(mean)
             )
         else:
-            mean, error = pooled_scores(if_defined(self.score.score), self.tests, values)
+            mean, error = pooled_scores(self.score.of_fold, self.tests, values)
         if relax is not None:
             # the best ridge at every point of the path, the largest among equals
             points = np.arange(len(alphas))

@@ -59,7 +59,7 @@ from kernelweave.fitting.model import Model
 from kernelweave.fitting.out_of_fold import OutOfFold
 from kernelweave.fitting.rowless import REFUSAL, RowlessSource
 from kernelweave.fitting.source import Source, TableSource
-from kernelweave.fitting.task import NormalizedProblem, Report, SolvedProblem, Task, problems_of
+from kernelweave.fitting.task import NormalizedProblem, Report, SolvedProblem, Task, problems_of, silent
 from kernelweave.results import RelaxedSolution, Status, relative_gap
 from kernelweave.views import Table
 
@@ -361,7 +361,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             # the number of steps of a descent is unknown
             unknown = learner.iterates and candidates.scores is None
             n_steps = None if unknown else candidates.n_steps
-            report = self._reporter(n_steps and (1 + tries) * n_steps * len(problems), X, y)
+            report = self._reporter(n_steps and (1 + tries) * n_steps * len(problems), X, y) or silent
             if metric:
                 task, problems, candidates, why = self._tried_metric(
                     (task, problems, candidates, why), make, report

@@ -313,7 +313,7 @@ class TaskScore:
     score : callable
         Of decision values of any rows.
     of_fold : callable
-        The same, NaN for folds that have no such score, if it is one of scikit-learn.
+        The same, NaN for rows that have no such score, if it is one of scikit-learn.
     pooled : bool
         Whether there is one score of the test rows of all folds together.
     second : callable, optional
@@ -373,7 +373,10 @@ def task_score(
         score = _class_score(scoring, task, classes, learner, task.codes, *weights, decides=decides)
         if isinstance(score, DecidedScore):
             second, by_second = score.likelihood, len(score.levels) == 1
-    known = pooled or metric_of(scoring) != ""
+    # the accuracy is defined for any rows
+    known = (pooled or metric_of(scoring) != "") and (
+        scoring is not None or classes is None or task.multilabel
+    )
     of_fold = if_defined(score) if known else score
     return TaskScore(
         name if pooled else f"{name}, mean over folds", score, of_fold, pooled, second, by_second

@@ -462,30 +462,27 @@ def pooled_scores(
     ----------
     B. Efron and C. Stein, The jackknife estimate of variance, Annals of Statistics 9 (1981).
     """
-    divisions = divided(tests[: len(values)])
-
-    def of(at: tuple[int, ...], folds: list[int]) -> float:
-        return score(
-            np.concatenate([values[k][at] for k in folds]), np.concatenate([tests[k] for k in folds])
-        )
-
     shape, n_folds = values[0].shape[:-2], len(values)
+    rows, fold = np.concatenate(tests[:n_folds]), np.repeat(np.arange(n_folds), [*map(len, tests[:n_folds])])
+    divisions = divided(tests[:n_folds])
+    inside = [np.isin(fold, folds) for folds in divisions]
+    several = min(map(len, divisions)) > 1
     scores, found = np.empty(shape), np.zeros(shape)
     for at in np.ndindex(shape):
-        own = np.array([of(at, folds) for folds in divisions])
+        whole = np.concatenate([own[at] for own in values])
+        own = np.array([score(whole[here], rows[here]) for here in inside])
         scores[at] = own.mean()
-        if not errors:
-            continue
-        if min(map(len, divisions)) > 1:
+        if errors and several:
             variance = 0.0
-            for d, folds in enumerate(divisions):
+            for folds, here, total in zip(divisions, inside, own, strict=True):
                 # how the mean over divisions changes without each fold of this one
-                without = [own[d] - of(at, [j for j in folds if j != k]) for k in folds]
+                others = [here & (fold != k) for k in folds]
+                without = np.array([total - score(whole[rest], rows[rest]) for rest in others])
                 # a score may be undefined without a fold that alone has rows of a class
-                defined = np.array(without)[np.isfinite(without)] / len(own)
+                defined = without[np.isfinite(without)] / len(own)
                 variance += (len(folds) - 1) * float(np.var(defined)) if len(defined) else np.nan
             found[at] = np.sqrt(variance)
-        elif n_folds > 1:
+        elif errors and n_folds > 1:
             found[at] = own.std(ddof=1) / np.sqrt(len(own))
     return scores, found * np.sqrt(repetitions(tests[:n_folds]))
 
@@ -547,7 +544,8 @@ def walk_folds(
                 part = _part_of(task, train, test, rows=KnownRows if again else NewRows)
                 if len(folds) * sum(problem.gram.nbytes for problem in part[1]) <= KEPT_BYTES:
                     parts[k] = part
-            path = walk_fold(task, learner, train, test, alphas, tol, tell, label, begin[k], part=part)
+            told = silent if report is silent else tell
+            path = walk_fold(task, learner, train, test, alphas, tol, told, label, begin[k], part=part)
             yield replace(path, interrupted=path.interrupted or stopped)
         return
     # with more processes than folds, each takes some of the problems
@@ -982,8 +980,7 @@ class _HeldKernels:
         if (y == y[0]).all():
             return np.full((len(costs), len(test)), y[0])
         weight = None if self.sample_weight is None else self.sample_weight[train]
-        # the matrix is symmetric, and its transpose the one that compiled loops take without a copy
-        inner, cross = K[train][:, train].T, K[test][:, train]
+        inner, cross = K[train].take(train, axis=1), K[test].take(train, axis=1)
         values, loss = np.empty((len(costs), len(test))), self.machine.loss
         b, g, before = np.zeros(len(y)), -y, np.zeros(len(y))
         unit = np.ones(len(y)) if weight is None else weight

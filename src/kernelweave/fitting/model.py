@@ -408,7 +408,7 @@ class Model:
             if np.isinf(self.ridge):
                 # f = 0 without any prior scale: alpha tau^2 is finite, so tau^2 is 0
                 continue
-            system = DenseSystem(gram.combine_upper(effective), self.ridge, inverse_weights)
+            system = DenseSystem(gram.combine(effective, upper=True), self.ridge, inverse_weights)
             cross, prior = np.zeros((len(out), source.n_samples)), np.zeros(len(out))
             for where, K, kappa in NewRows(source, queries, fitted).summed(effective):
                 cross[where], prior[where] = K, kappa

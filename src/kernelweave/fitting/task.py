@@ -376,10 +376,11 @@ def path_task(
             problem,
             content=content,
             groups=groups,
-            report=report if steps else None,
+            report=report if steps and report is not silent else None,
             start=None if starts is None else starts[k],
         )
-        paths.append(learner.path(own, alphas[:reached], tol=tol, callback=tell))
+        heard = None if report is silent else tell
+        paths.append(learner.path(own, alphas[:reached], tol=tol, callback=heard))
     return paths
 
 

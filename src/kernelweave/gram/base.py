@@ -158,7 +158,7 @@ class Gram(ABC):
 
     # ---- what follows, or is known to some ---------------------------------------------------------
 
-    def combine(self, weights: Array, out: Array | None = None) -> Array:
+    def combine(self, weights: Array, out: Array | None = None, *, upper: bool = False) -> Array:
         """``sum_m weights[m] K_m`` as a dense symmetric matrix (n, n).
 
         Parameters
@@ -167,20 +167,8 @@ class Gram(ABC):
             Weights of the kernels.
         out : array of shape (n_samples, n_samples), optional
             Array for the result; a new one by default.
-        """
-        out = self.combine_upper(weights, out)
-        core.mirror(out, threads_for(self.n_samples))
-        return out
-
-    def combine_upper(self, weights: Array, out: Array | None = None) -> Array:
-        """The upper triangle of ``sum_m weights[m] K_m``; below the diagonal is unspecified.
-
-        Parameters
-        ----------
-        weights : array of shape (n_kernels,)
-            Weights of the kernels.
-        out : array of shape (n_samples, n_samples), optional
-            Array for the result; a new one by default.
+        upper : bool
+            Whether the upper triangle is enough: below the diagonal is unspecified then.
         """
         if np.shape(weights) != (self.n_kernels,):
             raise InputError(
@@ -189,6 +177,8 @@ class Gram(ABC):
         if out is None:
             out = np.empty((self.n_samples, self.n_samples))
         self.add_combination(weights, out, empty=True)
+        if not upper:
+            core.mirror(out, threads_for(self.n_samples))
         return out
 
     def matvec(self, weights: Array, C: Array) -> Array:
@@ -295,8 +285,7 @@ class Gram(ABC):
         """Upper bound of the largest eigenvalue of each kernel, shape (n_kernels,)."""
         return self.trace()
 
-    def _index(self, kernels: Index | None) -> Index:
-        """The numbers of the chosen kernels, as compiled loops take them."""
-        if kernels is None:
-            return np.arange(self.n_kernels)
-        return np.ascontiguousarray(kernels, dtype=np.int64)
+    @cached_property
+    def every(self) -> Index:
+        """The numbers of all kernels."""
+        return np.arange(self.n_kernels)

@@ -89,7 +89,7 @@ class FactorGram(Gram):
         return sums_of_groups(values, self.ranks if idx is None else self.ranks[idx])
 
     def diagonal(self, kernels: Index | None = None) -> Array:
-        kernels = self._index(kernels)
+        kernels = self.every if kernels is None else kernels
         if self._one_row_each:
             out = self.rows[kernels]
             return np.square(out, out=out)
@@ -132,7 +132,7 @@ class FactorGram(Gram):
         return self._sums(scores, kernels)
 
     def matvecs(self, C: Array, kernels: Index | None = None) -> Array:
-        idx = self._index(kernels)
+        idx = self.every if kernels is None else kernels
         if kernels is None:
             scores = np.ascontiguousarray(self._scores(C, None).T)
         else:
@@ -148,10 +148,9 @@ class FactorGram(Gram):
         return self._sums(np.einsum("nr,rn->r", products, self.rows))
 
     def scaled_factor(self, weights: Array) -> tuple[Array, Array]:
-        idx = np.flatnonzero(weights)
-        owned = self._owned(idx)
-        roots = np.sqrt(weights[idx])
-        scale = roots if self._one_row_each else np.repeat(roots, self.ranks[idx])
+        each = weights if self._one_row_each else np.repeat(weights, self.ranks)
+        owned = np.flatnonzero(each)
+        scale = np.sqrt(each[owned])
         together = len(owned) > 0 and owned[-1] - owned[0] == len(owned) - 1
         return self.rows[owned[0] : owned[-1] + 1] if together else self.rows[owned], scale
 
@@ -168,7 +167,7 @@ class FactorGram(Gram):
             out[:] = done.T
 
     def panel(self, rows: slice, kernels: Index | None = None) -> Array:
-        idx = self._index(kernels)
+        idx = self.every if kernels is None else kernels
         out = np.empty((len(idx), rows.stop - rows.start, self.n_samples - rows.start))
         for k, m in enumerate(idx):
             own = self.rows[self.offsets[m] : self.offsets[m + 1], rows.start :]

@@ -31,20 +31,20 @@ class PackedGram(Gram):
         return self.packed[:, places] if kernels is None else self.packed[kernels[:, None], places]
 
     def quadratic_forms(self, C: Array, kernels: Index | None = None) -> Array:
-        index = self._index(kernels)
+        index = self.every if kernels is None else kernels
         out = np.empty(len(index))
         core.quadratic_forms(self.packed, index, np.ascontiguousarray(C), out, threads_for(self.n_samples))
         return out
 
     def matvecs(self, C: Array, kernels: Index | None = None) -> Array:
-        index = self._index(kernels)
+        index = self.every if kernels is None else kernels
         out = np.empty((len(index), *C.shape))
         core.matvecs(self.packed, index, np.ascontiguousarray(C), out, threads_for(self.n_samples))
         return out
 
     def inner(self, H: Array) -> Array:
         out = np.empty(self.n_kernels)
-        core.inner(self.packed, self._index(None), np.ascontiguousarray(H), out, threads_for(self.n_samples))
+        core.inner(self.packed, self.every, np.ascontiguousarray(H), out, threads_for(self.n_samples))
         return out
 
     def add_combination(self, weights: Array, out: Array, *, empty: bool) -> None:

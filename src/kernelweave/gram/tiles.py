@@ -42,10 +42,10 @@ class TileGram(Gram):
             yield rows, slice(rows.start, self.n_samples)
 
     def diagonal(self, kernels: Index | None = None) -> Array:
-        return self._diagonals[self._index(kernels)]
+        return self._diagonals[self.every if kernels is None else kernels]
 
     def matvecs(self, C: Array, kernels: Index | None = None) -> Array:
-        idx = self._index(kernels)
+        idx = self.every if kernels is None else kernels
         out = np.zeros((len(idx), *C.shape))
         for rows, columns in self._tiles():
             width = rows.stop - rows.start
@@ -56,7 +56,7 @@ class TileGram(Gram):
         return out
 
     def quadratic_forms(self, C: Array, kernels: Index | None = None) -> Array:
-        idx = self._index(kernels)
+        idx = self.every if kernels is None else kernels
         out = np.zeros(len(idx))
         for rows, columns in self._tiles():
             width = rows.stop - rows.start
@@ -87,7 +87,7 @@ class TileGram(Gram):
                 out[rows, columns] += weights[m] * self.block(int(m), rows, columns)
 
     def panel(self, rows: slice, kernels: Index | None = None) -> Array:
-        idx = self._index(kernels)
+        idx = self.every if kernels is None else kernels
         out = np.empty((len(idx), rows.stop - rows.start, self.n_samples - rows.start))
         for k, m in enumerate(idx):
             out[k] = self.block(int(m), rows, slice(rows.start, self.n_samples))

@@ -409,13 +409,14 @@ class CostLearner(Learner):
         def solutions() -> Iterator[MarginSolution]:
             for alpha in alphas.tolist():
                 one.C, found = 1.0 / alpha, list[Solution]()
-                for output, column in zip(outputs, training.y.T, strict=True):
+                for k, (output, column) in enumerate(zip(outputs, training.y.T, strict=True)):
                     if output is None:
                         machine = Machine(column, one.C, loss, training.sample_weight)
                         found.append(_constant(machine, gram.n_kernels))
                         continue
+                    output = outputs[k] = replace(output, problem=output.problem.at(one.C))
                     with allowed(seconds=self.max_time):
-                        learnt = one.learn(replace(output, problem=output.problem.at(one.C)))
+                        learnt = one.learn(output)
                     if not isinstance(learnt, Solution):
                         check_value(SOLUTION, "learn(output)", learnt, of=owner)
                     found.append(learnt)
@@ -446,10 +447,11 @@ class CostLearner(Learner):
                 f"{stated.loss!r}. Return self.joint(kernels, y, weight_set), or derive from CostLearner, which has no "
                 "parameter `loss`."
             )
-        stated = replace(
-            stated, sample_weight=training.sample_weight, scale=training.scale, fit_intercept=True
-        )
-        return cast(KernelProblem, stated.form)
+        # squares without an intercept have another form
+        stated = stated if isinstance(stated.form, KernelProblem) else replace(stated, fit_intercept=True)
+        form = cast(KernelProblem, stated.form)
+        machine = replace(form.machine, sample_weight=training.sample_weight, fit_intercept=True)
+        return replace(form, machine=machine, scale=training.scale)
 
 
 class MarginLearner(CostLearner, abstract=True):

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from kernelweave._checks import RowWeights, Start, check_row_weights
 from kernelweave._parameters import MaxIter, MaxTime, Nonnegative, Switch, Tol, checked, renamed
 from kernelweave._types import Array
-from kernelweave.machines.box import BoxProblem, OnIndefinite, Point, Values, as_kernel, check_start
+from kernelweave.machines.box import Box, BoxProblem, OnIndefinite, Point, Values, as_kernel, check_start
 from kernelweave.machines.rounding import EPS, sum_error
 from kernelweave.machines.smo import solve_box
 from kernelweave.results import Ball
@@ -99,8 +99,10 @@ def solve_meb(
     # copies of a row share its coefficient, which divides their ridge
     ridges = np.divide(ridge, counts, out=np.zeros(n), where=inside)
     diagonal = np.diag(matrix) + ridge
-    problem = _Enclosing(matrix, ridges, -0.5 * diagonal, np.zeros(n), inside.astype(np.float64), total=1.0)
-    begin = np.zeros(n) if start is None else np.clip(check_start(start, n), 0.0, problem.upper)
+    problem = _Enclosing(
+        matrix, Box(-0.5 * diagonal, ridges, np.zeros(n), inside.astype(np.float64)), total=1.0
+    )
+    begin = np.zeros(n) if start is None else np.clip(check_start(start, n), 0.0, problem.box.upper)
     if begin.any():
         begin /= begin.sum()
     else:
@@ -125,12 +127,12 @@ class _Enclosing(BoxProblem):
     @cached_property
     def diagonal(self) -> Array:
         """The diagonal of the kernel with its ridge."""
-        return -2.0 * self.linear
+        return -2.0 * self.box.linear
 
     @cached_property
     def inside(self) -> NDArray[np.bool_]:
         """Rows that the ball must contain."""
-        return self.upper > 0.0
+        return self.box.upper > 0.0
 
     def look(self, at: Array, *, before: bool = False) -> Point:
         """Coefficients with their values."""
@@ -139,7 +141,7 @@ class _Enclosing(BoxProblem):
 
     def values(self, b: Array, product: Array) -> Values:
         """The largest distance of a row that the ball must contain, and the gap."""
-        distances = self._distances(b, product + self.ridge * b)
+        distances = self._distances(b, product + self.box.ridge * b)
         farthest = float(distances[self.inside].max())
         return Values(farthest, float(b @ (farthest - distances)), 0.0)
 
@@ -148,7 +150,7 @@ class _Enclosing(BoxProblem):
 
     def rounding(self, b: Array, product: Array, at: Values, error: Array) -> float:
         """Bound of the rounding errors of these values, given that of the product."""
-        Qb = product + self.ridge * b
+        Qb = product + self.box.ridge * b
         if np.count_nonzero(b) == 1:
             # a ball around a row: entries of K, without sums
             error, share = np.zeros_like(error), 0.0

@@ -10,8 +10,7 @@ some level lies between all D and all U.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Annotated, NamedTuple, Protocol, Self, TypeAlias
+from typing import Annotated, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -85,8 +84,22 @@ class Point(NamedTuple):
     intercept: float
 
 
-#: The dual of a machine in numbers: linear term, ridge, lower and upper bounds of the coefficients, and the kink.
-Box: TypeAlias = tuple[Array, Array, Array, Array, float]
+class Box(NamedTuple):
+    """The dual of a machine in numbers, but for the kernel.
+
+    Attributes
+    ----------
+    linear, ridge, lower, upper : arrays of shape (n,)
+        ``lower <= 0 <= upper``; large numbers stand for infinity.
+    kink : float
+        >= 0.
+    """
+
+    linear: Array
+    ridge: Array
+    lower: Array
+    upper: Array
+    kink: float = 0.0
 
 
 class WithData(Protocol):
@@ -133,10 +146,7 @@ class BoxProblem:
     ----------
     K : array of shape (n, n)
         Symmetric, C-contiguous; never written.
-    ridge, linear, lower, upper : arrays of shape (n,)
-        ``lower <= 0 <= upper``; large numbers stand for infinity.
-    kink : float
-        >= 0.
+    box : Box
     total : float
     entry_error : float
         Rounding errors of the entries of K, as a share of ``sqrt(K_ii K_jj)``: 0 for given matrices, positive
@@ -144,18 +154,9 @@ class BoxProblem:
     """
 
     K: Array
-    ridge: Array
-    linear: Array
-    lower: Array
-    upper: Array
-    kink: float = 0.0
+    box: Box
     total: float = 0.0
     entry_error: float = 0.0
-
-    @cached_property
-    def box(self) -> Box:
-        """All but the kernel, in numbers."""
-        return self.linear, self.ridge, self.lower, self.upper, self.kink
 
     def look(self, at: Array, *, before: bool = False) -> Point:
         """Coefficients without differences from zero and bounds that are only rounding.
@@ -176,7 +177,8 @@ class BoxProblem:
 
     def scaled(self, factor: float) -> Self:
         """The problem with C multiplied by a factor."""
-        return replace(self, ridge=self.ridge / factor, lower=self.lower * factor, upper=self.upper * factor)
+        linear, ridge, lower, upper, kink = self.box
+        return replace(self, box=Box(linear, ridge / factor, lower * factor, upper * factor, kink))
 
 
 def kernel_product(K: Array, b: Array, entries: float = 0.0, *, long: bool = False) -> tuple[Array, Array]:
@@ -193,18 +195,18 @@ def kernel_product(K: Array, b: Array, entries: float = 0.0, *, long: bool = Fal
 
 def derivatives(problem: BoxProblem, b: Array, g: Array) -> tuple[Array, Array]:
     """U and D: derivatives of all coordinates upwards and downwards, infinite where the box ends."""
-    up = np.where(b < 0, g - problem.kink, g + problem.kink)
-    down = np.where(b > 0, g + problem.kink, g - problem.kink)
-    up[b >= problem.upper] = np.inf
-    down[b <= problem.lower] = -np.inf
+    up = np.where(b < 0, g - problem.box.kink, g + problem.box.kink)
+    down = np.where(b > 0, g + problem.box.kink, g - problem.box.kink)
+    up[b >= problem.box.upper] = np.inf
+    down[b <= problem.box.lower] = -np.inf
     return up, down
 
 
 def resolution(problem: BoxProblem, b: Array) -> float:
     """Rounding error of a derivative at b."""
     largest, level = (
-        float(np.abs(problem.K.diagonal() + problem.ridge).max()),
-        float(np.abs(problem.linear).max()),
+        float(np.abs(problem.K.diagonal() + problem.box.ridge).max()),
+        float(np.abs(problem.box.linear).max()),
     )
     return 8.0 * EPS * (largest * float(np.abs(b).sum()) + level)
 

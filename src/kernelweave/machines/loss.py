@@ -369,7 +369,7 @@ class Loss(InheritedTexts, ABC):
         y, costs : arrays of shape (n_samples,)
             Targets and costs of the rows (C times the sample weights).
         """
-        return -y, self.ridge(costs), *self.bounds(y, costs), self.tube
+        return Box(-y, self.ridge(costs), *self.bounds(y, costs), self.tube)
 
     def values(self, machine: WithData, b: Array, product: Array, intercept: float | None) -> Values:
         """Primal value and gap of coefficients, at a given intercept or the best one.
@@ -825,8 +825,7 @@ class BoxLoss(Loss):
     ) -> MachineSolution:
         if not machine.fit_intercept:
             return super().solve(machine, K, tol, start, entry_error)
-        linear, ridge, low, high, tube = machine.box
-        problem = BoxProblem(K, ridge, linear, low, high, tube, entry_error=entry_error)
+        problem = BoxProblem(K, machine.box, entry_error=entry_error)
         begin = np.zeros(len(K)) if start is None else start
         return solve_box(problem, tol=tol, max_iter=machine.max_iter, start=begin)[0]
 

@@ -68,7 +68,7 @@ def _step(problem: BoxProblem, free: NDArray[np.int64], slope: Array, missing: f
     """
     n = len(free)
     block = problem.K[free[:, None], free]
-    block.flat[:: n + 1] += problem.ridge[free]
+    block.flat[:: n + 1] += problem.box.ridge[free]
     diagonal = np.abs(block.diagonal())
     # rows of zeros in the kernel have no scale of their own
     jitter = n * EPS * float(diagonal.max()) if block.any() else 1.0
@@ -96,15 +96,15 @@ def _step(problem: BoxProblem, free: NDArray[np.int64], slope: Array, missing: f
 
 def _segments(problem: BoxProblem, b: Array) -> tuple[Array, Array, Array]:
     """Ends of the segment of each coordinate on which the objective is smooth, and the kink's slope there."""
-    if problem.kink == 0.0:
-        return problem.lower.copy(), problem.upper.copy(), np.zeros_like(b)
-    low, high = np.where(b > 0, 0.0, problem.lower), np.where(b < 0, 0.0, problem.upper)
-    return low, high, problem.kink * np.sign(b)
+    if problem.box.kink == 0.0:
+        return problem.box.lower.copy(), problem.box.upper.copy(), np.zeros_like(b)
+    low, high = np.where(b > 0, 0.0, problem.box.lower), np.where(b < 0, 0.0, problem.box.upper)
+    return low, high, problem.box.kink * np.sign(b)
 
 
 def _free(problem: BoxProblem, b: Array) -> Mask:
-    inside = (b > problem.lower) & (b < problem.upper)
-    return inside & (b != 0) if problem.kink > 0 else inside
+    inside = (b > problem.box.lower) & (b < problem.box.upper)
+    return inside & (b != 0) if problem.box.kink > 0 else inside
 
 
 def polish(problem: BoxProblem, b: Array, g: Array, work: float) -> Polished:
@@ -158,7 +158,7 @@ def _active_set(problem: BoxProblem, start: Array, g0: Array, free: Mask, work: 
         change[where] = target - b[where]
         b[where] = target
         core.add_rows(problem.K, change, g)
-        g += problem.ridge * change
+        g += problem.box.ridge * change
         U, D = derivatives(problem, b, g)
         threshold = resolution(problem, b)
         rise, fall = ~free & (level - U > threshold), ~free & (D - level > threshold)
@@ -199,7 +199,7 @@ def _descend(problem: BoxProblem, start: Array, g0: Array, free: Mask, work: flo
         b += change
         np.clip(b, low, high, out=b)
         core.add_rows(problem.K, change, g)
-        g += problem.ridge * change
+        g += problem.box.ridge * change
         if size < 1.0:
             k = where[first]
             b[k] = high[k] if d[first] > 0 else low[k]
@@ -221,14 +221,14 @@ def _descend(problem: BoxProblem, start: Array, g0: Array, free: Mask, work: flo
 
 def _turn(problem: BoxProblem, which: Mask, sign: float, low: Array, high: Array, slope: Array) -> None:
     """Coordinates at the kink leave it on one side."""
-    if problem.kink > 0.0:
-        low[which] = 0.0 if sign > 0 else problem.lower[which]
-        high[which] = problem.upper[which] if sign > 0 else 0.0
-        slope[which] = sign * problem.kink
+    if problem.box.kink > 0.0:
+        low[which] = 0.0 if sign > 0 else problem.box.lower[which]
+        high[which] = problem.box.upper[which] if sign > 0 else 0.0
+        slope[which] = sign * problem.box.kink
 
 
 def _settle(problem: BoxProblem, b: Array, free: NDArray[np.int64]) -> None:
     """Correct the rounding error of the constraint in the coefficient farthest from its bounds."""
     if len(free):
-        k = free[np.argmax(np.minimum(b[free] - problem.lower[free], problem.upper[free] - b[free]))]
-        b[k] = np.clip(b[k] + problem.total - float(b.sum()), problem.lower[k], problem.upper[k])
+        k = free[np.argmax(np.minimum(b[free] - problem.box.lower[free], problem.box.upper[free] - b[free]))]
+        b[k] = np.clip(b[k] + problem.total - float(b.sum()), problem.box.lower[k], problem.box.upper[k])

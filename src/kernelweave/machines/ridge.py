@@ -304,7 +304,7 @@ def ridge_system(
     Parameters
     ----------
     gram : Gram
-        Only `scaled_factor` and `combine_upper` are used.
+        Only `scaled_factor` and `combine` are used.
     weights : array of shape (n_kernels,)
     alpha : float
     inverse_weights : array of shape (n_samples,)
@@ -323,7 +323,7 @@ def ridge_system(
             trace = float(np.square(scale) @ np.einsum("rn,rn->r", rows, rows))
             if alpha * inverse_weights.min() > LOW_RANK_FLOOR * trace:
                 return LowRankSystem(rows, scale, alpha, inverse_weights)
-    upper = gram.combine_upper(weights, None if work is None else work.square(n))
+    upper = gram.combine(weights, None if work is None else work.square(n), upper=True)
     if work is not None and n >= NEAR_ROWS:
         return NearSystem(upper, alpha, inverse_weights, work)
     return DenseSystem(upper, alpha, inverse_weights)

@@ -148,7 +148,7 @@ class _Run:
         """SMO in chunks; returns whether the violation fell to `eps`, of which a first value is found here."""
         problem, total = self.problem, 0
         size = max(int(CHUNK / len(self.b)), 100)
-        own = problem.K, problem.ridge, problem.lower, problem.upper, problem.kink, self.b, self.g
+        own = problem.K, *problem.box[1:], self.b, self.g
         if self.eps == 0.0:
             self.eps = max(1e-2 * core.box_smo(*own, 1.0, 0, False)[1], 1e-300)
         self.eps = max(self.eps, self.resolution)
@@ -202,7 +202,7 @@ def _raise_costs(run: _Run) -> None:
 
     def stage(start: Array | None) -> tuple[Array, bool]:
         scaled = run.problem.scaled(factor)
-        begin = np.zeros_like(run.b) if start is None else np.clip(start, scaled.lower, scaled.upper)
+        begin = np.zeros_like(run.b) if start is None else np.clip(start, scaled.box.lower, scaled.box.upper)
         own = _Run(scaled, STAGE_TOL, run.limit, begin)
         good = own.rounds(STAGE_ROUNDS)
         run.steps += own.steps

@@ -207,7 +207,7 @@ def solve_convex(
         warm.dual_coef = near.dual_coef
         own = near.weights[members]
         if own.any():
-            warm.weights = own / own.sum()
+            warm.weights = part.weight_set.project(own / own.sum())
     if problem.ridge == 0.0 or len(members) == 1:
         found = solve_problem(part, tol=tol, warm=warm if warm.dual_coef is not None else None)
         c, by = found.certificate, problem.penalty(found.weights)

@@ -82,7 +82,7 @@ class DeepKernel:
         n = self.gram.n_samples
         if self._matrix is None:
             self._matrix = np.empty((n, n))
-        K = self.gram.combine_upper(weights[0] * self.scale, self._matrix)
+        K = self.gram.combine(weights[0] * self.scale, self._matrix, upper=True)
         kappa = K.diagonal().copy()
         if self.device is None and len(self.layers):
             self._tape = self.layers.forward(K, kappa, weights[1:], self._tape)

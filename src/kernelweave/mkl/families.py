@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import Floats, InputError
 from kernelweave._docstrings import InheritedTexts
-from kernelweave._loops import core
 from kernelweave._parameters import Flag, ReadableSignature, check_value
 from kernelweave._types import Array
 from kernelweave.functions import KernelFunction, squared_distances
@@ -144,8 +143,7 @@ class WeightedSum(Family):
     def kernel(self, t: Array) -> Array:
         """K(t)."""
         weights = t * self.scale
-        out = self.gram.combine_upper(weights, self._matrix)
-        core.mirror(out)
+        out = self.gram.combine(weights, self._matrix)
         out.flat[:: len(out) + 1] += float(weights @ self._ridge)
         return out
 
@@ -329,8 +327,7 @@ class GaussianOfSum(_GaussianFamily):
         return (t * self.scale) @ self._diagonal
 
     def _distances(self, t: Array, out: Array) -> None:
-        K = self.gram.combine_upper(t * self.scale, out)
-        core.mirror(K)
+        K = self.gram.combine(t * self.scale, out)
         diagonal = self.diagonal(t)
         squared_distances(np, K, diagonal[:, None], diagonal[None], out=out)
 
@@ -403,8 +400,7 @@ class FunctionOfSum(Family):
         weights, function = self.split(t)
         layers = Layers(((function,),), cosine=False)
         if self._last is None or not np.array_equal(self._last[0], t):
-            K = self.gram.combine_upper(weights * self.scale, np.empty((self.n_samples, self.n_samples)))
-            core.mirror(K)
+            K = self.gram.combine(weights * self.scale)
             self._last = t.copy(), layers.forward(K, K.diagonal().copy(), [np.ones(1)])
         return layers, self._last[1]
 

@@ -161,7 +161,7 @@ class Session(SessionOf["Point"]):
     tol : float
         Required relative gap.
     warm : WarmStart
-        Start of the next step.
+        Start of the next step; its weights are in the set.
     certified : bool
         Whether the problem certifies every solution. Those that are only scored have the gap that their step found, if
         that is within the tolerance.
@@ -184,7 +184,7 @@ class Session(SessionOf["Point"]):
     def combine_with(self, weights: Array, U: Array) -> Array:
         """``K(d) + U'U`` for rows U; the next call overwrites it."""
         K, problem = self._room, self.problem
-        problem.gram.combine_upper(weights * problem.scale, K)
+        problem.gram.combine(weights * problem.scale, K, upper=True)
         if len(U):
             # the upper triangle of rows is the lower one of columns
             blas.dsyrk(1.0, U.T, beta=1.0, c=K.T, lower=1, overwrite_c=1)
@@ -201,11 +201,9 @@ class Session(SessionOf["Point"]):
         return Point(weights, self.machine.solve(self.kernel, tol=tol, warm_start=b, entry_error=error))
 
     def start(self) -> Array:
-        """Starting weights: equal ones, or those of the warm start, made feasible."""
-        weight_set = self.problem.weight_set
-        if self.warm.weights is None:
-            return weight_set.start(self.problem.n_kernels)
-        return weight_set.project(np.asarray(self.warm.weights, dtype=np.float64))
+        """Starting weights: those of the warm start, or equal ones."""
+        given = self.warm.weights
+        return self.problem.weight_set.start(self.problem.n_kernels) if given is None else given
 
     def begin_at(self, found: Solution) -> None:
         """Set the start of the next step."""

@@ -167,7 +167,7 @@ def _at_weights(
 
         return lambda B: problem.gram.matvec(effective, B[0])[None], factorised, False
     # of these only upper triangles are read
-    K = problem.gram.combine_upper(effective)
+    K = problem.gram.combine(effective, upper=True)
     S = K if (root == 1.0).all() else np.triu(K)
     if S is not K:
         S *= root

@@ -399,6 +399,8 @@ def along_costs(
     elif features is not None and warm.dual_coef is not None and features.rows is not None:
         warm.dual_coef = warm.dual_coef[features.rows]
     kernels: Any = features.on_kernels() if features is not None and descent is None else problem
+    if descent is None and warm.weights is not None:
+        warm.weights = problem.weight_set.project(warm.weights)
     for C in Cs.tolist():
         if descent is not None:
             with one_blas_thread():
@@ -427,7 +429,7 @@ def solve_problem(
     """`solve_svm_mkl` on a checked problem; see `Session.certified`."""
     steps = steps_of(method, problem)
     with blas_threads_for(problem.gram.n_samples):
-        session = Session(problem, tol, WarmStart() if warm is None else replace(warm), certified)
+        session = Session(problem, tol, warm or WarmStart(), certified)
         work = None if max_iter is not None else most_work(problem.gram.n_samples, problem.gram.n_kernels)
         return minimise(session, steps, max_iter=max_iter or MOST, callback=callback, work=work)
 

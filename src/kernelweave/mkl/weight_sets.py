@@ -500,7 +500,11 @@ class LpBall(AlternatingSet):
         """The dual norm ``|q|_(p / (p - 1))``."""
         top = float(q.max())
         exponent = 1.0 / (1.0 - 1.0 / self.p)
-        return top * float(np.linalg.norm(np.maximum(q, 0.0) / top, exponent)) if top > 0 else 0.0
+        return (
+            top * float(np.sum((np.maximum(q, 0.0) / top) ** exponent)) ** (1.0 / exponent)
+            if top > 0
+            else 0.0
+        )
 
     def start(self, n_kernels: int) -> Array:
         """Equal weights of p-norm 1."""

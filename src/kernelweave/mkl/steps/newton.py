@@ -11,7 +11,7 @@ from kernelweave._types import Array, Index
 from kernelweave.mkl.kernel_problem import FINEST, LOOSEST, MarginStep, Point, Session, inner_tol
 from kernelweave.mkl.loop import Limits, Look, Loop, Moves
 from kernelweave.mkl.weight_sets import ShareSet
-from kernelweave.results import Status, relative_gap
+from kernelweave.results import Status, WarmStart, relative_gap
 
 #: Kernels of the working set: the active ones and those nearest to becoming active.
 WORKING_MOST = 40
@@ -137,8 +137,8 @@ def _first(session: Session, weight_set: ShareSet) -> tuple[Array, Array]:
     if warm.weights is not None and warm.dual_coef is not None:
         return _shares_of(session.start(), weight_set), problem.quad(warm.dual_coef)
     equal = weight_set.start(problem.n_kernels)
-    warm.dual_coef = session.solve(equal, LOOSEST, warm.dual_coef).machine.dual_coef
-    quadratic_forms = problem.quad(warm.dual_coef)
+    b = session.solve(equal, LOOSEST, warm.dual_coef).machine.dual_coef
+    session.warm, quadratic_forms = WarmStart(warm.weights, b), problem.quad(b)
     if warm.weights is not None:
         return _shares_of(session.start(), weight_set), quadratic_forms
     shares = np.zeros(len(quadratic_forms))
