@@ -16,6 +16,7 @@ from kernelweave.machines import loss as loss_module
 from kernelweave.machines import losses
 from kernelweave.machines.losses import EpsilonInsensitive, Hinge, Logistic, SquaredHinge, as_loss
 from kernelweave.machines.machine import Machine
+from kernelweave.machines.smooth import Augmented
 from known_sets import KNOWN
 from oracles import central_difference, conic_value, factor_of
 
@@ -393,3 +394,19 @@ def test_no_infinite_objective_is_optimal():
     ):
         made = kw.results.Certificate.of("joint", np.inf, 0.0, 0.0, given, tol=1e-6)
         assert (made.status, made.gap) == (expected, np.inf)
+
+
+def test_coefficients_are_looked_for_where_the_loss_had_the_last_ones():
+    near = []
+
+    class Noted(Huber):
+        def proximal(self, y, costs, centre, pull, f, near_=None):
+            near.append(near_)
+            return super().proximal(y, costs, centre, pull, f, near_)
+
+    y, f, costs = np.linspace(-1.0, 1.0, 5), np.linspace(0.3, -0.4, 5), np.linspace(0.5, 2.0, 5)
+    smooth = Augmented(Noted(0.6), y, costs, centre=0.1 * y, radius=0.7)
+    first = smooth.coefficients(f)
+    smooth.coefficients(f + 0.01)
+    assert near[0] is None
+    np.testing.assert_allclose(-costs * smooth.loss.slope(y, near[1]), first, rtol=1e-12)

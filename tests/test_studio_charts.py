@@ -515,3 +515,12 @@ def test_the_cursor_goes_along_the_path_that_is_shown(monkeypatch):
         card.turn(which=1)
         assert (card.slider.props["max"], card.slider.value, card.cursor) == (1, 0, 0)
         assert card.nearest(99.0) == 0
+
+
+def test_an_axis_has_ends_only_where_they_differ():
+    points = points_of(("all rows", "", [0.1], 0.2))
+    for alphas, ends in [([0.1, 10.0], (0.1, 10.0)), ([0.1], None), ([], None)]:
+        axis = live_chart(["k"], points, alphas)["xAxis"]
+        axis = axis[0] if isinstance(axis, list) else axis
+        assert ("min" in axis) == (ends is not None)
+        assert ends is None or (axis["min"], axis["max"]) == ends
