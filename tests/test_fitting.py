@@ -693,4 +693,3 @@ def test_kernels_are_left_out_only_where_a_task_asks_for_it(rng):
     for one, wanted in ((task, []), (replace(task, screen=True), [1])):
         [problem] = problems_of(one)
         assert np.concatenate([*problem.uninformative.values()]).tolist() == wanted
-        assert np.flatnonzero(problem.scale == 0).tolist() == wanted

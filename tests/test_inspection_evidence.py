@@ -1298,3 +1298,10 @@ def test_tables_of_weights_end_with_the_number_of_other_kernels(monkeypatch):
         (table,) = collect(inspection.Basis(model=model))["kernels"].tables
         assert len(table.rows) == min(most, 5)
         assert table.note.startswith(note)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_one_target_that_is_not_finite_is_refused(wrong):
+    X, y = np.arange(6.0)[:, None], np.array([1.0, 2.0, wrong, 4.0, 5.0, 6.0])
+    with pytest.raises(kw.InputError, match="`y` must be finite"):
+        refitting.Rows.read(kw.MKLRegressor(), X, y)

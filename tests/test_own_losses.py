@@ -410,3 +410,14 @@ def test_coefficients_are_looked_for_where_the_loss_had_the_last_ones():
     smooth.coefficients(f + 0.01)
     assert near[0] is None
     np.testing.assert_allclose(-costs * smooth.loss.slope(y, near[1]), first, rtol=1e-12)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_stiffness_is_cut_off_in_units_of_the_kernel(unit, monkeypatch):
+    y, costs, b = np.array([1.0, -1.0, 0.5]), np.ones(3), np.array([0.1, -0.2, 0.3])
+    own = Huber(0.6)._stiffness(y, costs, b)
+    monkeypatch.setattr(loss_module, "STIFFEST", 0.5 * unit * own.min())
+    given = []
+    monkeypatch.setattr(loss_module, "Weighted", lambda K, W, **_: given.append(W))
+    Huber(0.6).system(unit * np.eye(3), y, costs, b, np.arange(3))
+    np.testing.assert_allclose(given, [3 * [0.5 * own.min()]], rtol=1e-12)
