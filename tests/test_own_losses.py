@@ -16,7 +16,7 @@ from kernelweave.machines import loss as loss_module
 from kernelweave.machines import losses
 from kernelweave.machines.losses import EpsilonInsensitive, Hinge, Logistic, SquaredHinge, as_loss
 from kernelweave.machines.machine import Machine
-from kernelweave.machines.smooth import Augmented
+from kernelweave.machines.smooth import Augmented, Expansion, Smooth
 from known_sets import KNOWN
 from oracles import central_difference, conic_value, factor_of
 
@@ -421,3 +421,18 @@ def test_stiffness_is_cut_off_in_units_of_the_kernel(unit, monkeypatch):
     monkeypatch.setattr(loss_module, "Weighted", lambda K, W, **_: given.append(W))
     Huber(0.6).system(unit * np.eye(3), y, costs, b, np.arange(3))
     np.testing.assert_allclose(given, [3 * [0.5 * own.min()]], rtol=1e-12)
+
+
+@pytest.mark.parametrize("augmented", [False, True])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_a_point_has_the_values_of_its_formulas(augmented, fit_intercept, rng):
+    y, product, costs = rng.normal(size=8) + 2.0, rng.normal(size=8), rng.uniform(0.5, 2.0, 8)
+    more = {"centre": np.full(8, 0.05), "radius": 0.7} if augmented else {}
+    smooth = (Augmented if augmented else Smooth)(Huber(0.6), y, costs, fit_intercept, **more)
+    at = Expansion(smooth, product, 0.0)
+    f = product + at.intercept
+    assert (at.intercept > 0.1) if fit_intercept else (at.intercept == 0.0)
+    np.testing.assert_allclose(at.f, f, rtol=1e-14)
+    assert at.value == pytest.approx(smooth.value(f), rel=1e-12)
+    np.testing.assert_allclose(at.b, smooth.coefficients(f), atol=1e-7)
+    np.testing.assert_allclose(at.h, smooth.curvature(f), rtol=1e-9)

@@ -485,6 +485,11 @@ def test_held_out_rows_and_evidence():
         [[0.0, 0.0], [0.25, 0.0]],
         [[0.25, 0.0], [0.4, 0.0]],
     ]
+    several = {"weights": [[0.1, 0.3], [0.6, 0.2]], "names": ["a", "b"], "outputs": ["v", "w"]}
+    chart, _ = charts.stability({**several, "low": [[0.0] * 2] * 2, "high": [[1.0] * 2] * 2})
+    # bars of two outputs are side by side within the place of their kernel
+    heights = [one["data"][0][1] for one in chart["series"] if one.get("z") == 3]
+    np.testing.assert_allclose(heights, [1.2, 0.2, 0.8, -0.2], atol=1e-12)
     # lines between two points say nothing of their own under the pointer
     assert [one["tooltip"] for one in chart["series"][:4]] == [{"show": False}] * 4
 
