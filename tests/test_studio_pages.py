@@ -14,7 +14,7 @@ pytest.importorskip("fastapi")
 pytest.importorskip("nicegui")
 pytest.importorskip("psutil")
 
-from nicegui import ui
+from nicegui import ElementFilter, ui
 
 from kernelweave._errors import InputError
 from kernelweave_app.studio import worker
@@ -345,5 +345,19 @@ def test_kernels_are_chosen_once_there_is_a_target(studio):
         Desk(studio).set(target="y")
         await user.open("/kernels")
         await user.should_see("Kernels before learning", retries=200)
+
+    visiting(studio, visit)
+
+
+def test_fields_of_a_learner_show_what_is_stored(studio):
+    async def visit(user):
+        Desk(studio).set(target="y", method="lp", learner_params={"p": 1.75}, kernels="linear")
+        await user.open("/method")
+
+        def shown():
+            with user:
+                return any(getattr(one, "value", None) in (1.75, "1.75") for one in ElementFilter())
+
+        await until(shown)
 
     visiting(studio, visit)
