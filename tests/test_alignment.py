@@ -664,3 +664,17 @@ def test_errors_of_kernels_cover_what_centring_and_sums_round(rng):
     # a sum of n^2 products is off by about n roundings of its length, beside what centring leaves
     _, centring = frobenius.frobenius_products(as_gram(stack), np.ones(n))
     assert (at.errors >= centring[at.used] / at.lengths + n * np.finfo(float).eps).all()
+
+
+@pytest.mark.parametrize("learner", ["align", "alignf", "easy"])
+def test_learners_take_kernels_as_they_were_normalised(learner, rng):
+    """A kernel in another unit has the same weight."""
+    X = rng.normal(size=(40, 3))
+    y = np.where(X[:, 0] + 0.4 * X[:, 1] + 0.3 * rng.normal(size=40) > 0, 1, -1)
+    stack = X[:, None, :] * X[None, :, :]
+    weights = [
+        kw.MKLClassifier(kernels="precomputed", learner=learner, C=1.0).fit(stack * unit, y).weights_
+        for unit in ([1.0, 1.0, 1.0], [100.0, 1.0, 0.01])
+    ]
+    np.testing.assert_allclose(weights[1], weights[0], atol=1e-7)
+    assert np.ptp(weights[0]) > 0.1

@@ -108,6 +108,7 @@ def test_views():
         (({},), "Views are a dict from names to columns, with at least one view, got {}"),
         ((["age"],), "Views are a dict"),
         (({"a": [0]}, []), "`kernels` must hold at least one kernel"),
+        (({"a": [0]}, [RBF(), "rbf"]), "`kernels` must hold at least one kernel and nothing else, got"),
         (({"a": [0]}, ["rbf"]), "`kernels` must hold at least one kernel and nothing else, got"),
         (({"a": [0]}, [RBF().on([1])]), "restricted already"),
         (({"a": []},), "at least one column"),

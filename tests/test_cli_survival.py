@@ -1,6 +1,6 @@
 """Survival on the command line: whole runs, predictions, scores, evidence, and errors that name rows.
 
-Modules: `runs/survival`.
+Modules: `runs/survival`, `runs/writing`.
 """
 
 import json
@@ -25,7 +25,7 @@ from kernelweave_app.runs.evidence import read_evidence
 from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.preparing import prepare
 from kernelweave_app.runs.spec import Spec
-from kernelweave_app.runs.survival import columns_of_times, read_events, read_times, said
+from kernelweave_app.runs.survival import columns_of_times, read_events, read_times, said, without_negative
 
 #: Of the runs here few are looked at: those with the mark `drawn`.
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -488,3 +488,13 @@ def test_rows_of_a_stratum_without_training_rows_have_a_risk_and_no_survival(str
         model.predict_survival_function(
             new[model.feature_names_in_], strata=new["hospital"].astype(str).to_numpy()
         )
+
+
+def test_negative_times_are_missing_only_where_such_rows_are_left_out():
+    table, spec = patients(6), Spec(time="days", event="status", missing="drop")
+    # a script has a line for it only where the table changed
+    assert without_negative(table, spec) is table
+    table.loc[2, "days"] *= -1
+    assert without_negative(table, spec)["days"].isna().tolist() == [k == 2 for k in range(6)]
+    for other in (spec.model_copy(update={"missing": "error"}), Spec(target="days", missing="drop")):
+        assert without_negative(table, other) is table

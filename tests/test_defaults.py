@@ -20,10 +20,10 @@ from kernelweave.fitting.folds import score_costs
 from kernelweave.fitting.stacks import gram_from_stack
 from kernelweave.fitting.task import problems_of
 from kernelweave.gram import spread_and_alignment
-from kernelweave.kernels import RBF, Laplacian, Linear
+from kernelweave.kernels import RBF, Laplacian, Linear, Precomputed
 from kernelweave.machines.losses import Hinge
 from kernelweave.mkl.weight_sets import LpBall
-from kernelweave.views import as_table
+from kernelweave.views import GramTable, as_table
 
 RNG = np.random.default_rng(5)
 N = 60
@@ -547,3 +547,10 @@ def test_per_column_is_the_bank_of_before():
     assert len(bank) == 28
     with pytest.raises(InputError, match="one dense table"):
         banks.per_column({"a": X, "b": X})
+
+
+def test_a_view_of_kernel_values_has_its_own_kernel():
+    table = GramTable(np.eye(3), np.arange(3), np.ones(3))
+    kernels, said = recipe.of_view(table)
+    assert [type(one) for one in kernels] == [Precomputed]
+    assert said == ["Kernel values, taken as they are."]

@@ -8,6 +8,7 @@ import inspect
 import pickle
 import re
 import warnings
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -1044,3 +1045,41 @@ def test_ctrl_c_at_any_step_keeps_what_is_complete(rng, case):
         np.testing.assert_allclose(decide(model, X[:5]), decide(model, X)[:5], atol=1e-12)
         if said and "not tried to the end" in said[0]:
             np.testing.assert_allclose(decide(model, X), decide(kept, X), atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["predict", "transform", "score"])
+def test_new_rows_are_compared_and_not_taken_for_those_of_fit(method):
+    X = pd.DataFrame({"a": np.arange(12.0), "b": np.arange(12.0) % 5})
+    y = X["a"] - X["b"]
+    model = kw.MKLRegressor([Linear()], C=1.0, learner="uniform").fit(X, y)
+    if not hasattr(model, method):
+        return
+    more = (y,) if method == "score" else ()
+    for wrong in (X[["b", "a"]], X.rename(columns={"b": "c"}), X.assign(c=1.0), X[["a"]]):
+        with pytest.raises(kw.InputError, match="`X` must be a table of rows with the columns of `fit`"):
+            getattr(model, method)(wrong, *more)
+        assert (model.n_features_in_, model.feature_names_in_.tolist()) == (2, ["a", "b"])
+
+
+def test_stopped_at_the_costs_of_classes_the_usual_model_is_kept(rng, monkeypatch):
+    """Ctrl-C while machines are tried in which classes count alike."""
+    from kernelweave.estimators import estimator as module
+
+    X = rng.normal(size=(60, 2))
+    y = X[:, 0] + 0.8 * rng.normal(size=60) > 0.8
+    tried, made = [], module.of_costs
+
+    def stopped(task, *args, **options):
+        found = made(task, *args, **options)
+        # the first ones are those of the usual machines
+        return found if task.costs is None else replace(found, scores=scores)
+
+    def scores(_):
+        tried.append(1)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "of_costs", stopped)
+    with pytest.warns(UserWarning, match="classes count alike were not tried to the end"):
+        model = kw.MKLClassifier(scoring="balanced_accuracy").fit(X, y)
+    assert tried == [1]
+    assert "costs" not in model.defaults_

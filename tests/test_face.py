@@ -11,6 +11,7 @@ import math
 import re
 import subprocess
 import sys
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -729,3 +730,19 @@ def test_reports_have_a_dark_mode_names_of_figures_and_only_what_applies(mice):
     words = text[text.index("<h2>Learner</h2>") : text.index("<h2>Settings</h2>")]
     assert "tube" not in words
     assert "<td>none</td>" not in words
+
+
+@pytest.mark.parametrize(
+    ("out", "wrong"),
+    [
+        (None, ""), ("", ""), ("new.csv", ""), ("NEW.CSV", ""), ("new", ""), ("new.txt.csv", ""),
+        ("new.json", ".json"), ("new.csv.gz", ".csv.gz"), ("new.parquet", ".parquet"),
+    ],
+)  # fmt: skip
+def test_predictions_are_written_as_csv_alone(out, wrong):
+    from kernelweave_app.cli.early import check_csv
+
+    with (
+        pytest.raises(InputError, match=rf"another format \({re.escape(wrong)}\)") if wrong else nullcontext()
+    ):
+        check_csv(out)

@@ -745,3 +745,13 @@ def test_torch_tensors(monkeypatch, elsewhere):
         path = kw.rls2_path(stack, torch.from_numpy(y), torch.tensor([1.0, 0.1]))
         assert isinstance(path.feature_coef, torch.Tensor)
         assert path.n_active.shape == (2,)
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 50.0])
+def test_progress_is_told_in_the_units_of_the_solution(unit):
+    Z, groups, y = make(60)
+    seen = []
+    found = kw.solve_rls2(
+        kw.FeatureStack(Z, groups), unit * y, 0.1, tol=1e-10, callback=lambda *told: seen.append(told)
+    )
+    assert seen[-1][1] == pytest.approx(found.primal, rel=1e-6)

@@ -685,3 +685,11 @@ def test_typical_targets_are_means_and_most_frequent_classes_by_weight(rng):
     halves = tuple(np.where(rows, 1.0, -1.0)[:, None] for rows in (np.arange(24) < 14, np.arange(24) >= 14))
     found = typical(halves, classification=True, multilabel=True)
     assert np.ravel(found).tolist() == [-1.0, 1.0]
+
+
+def test_kernels_are_left_out_only_where_a_task_asks_for_it(rng):
+    """One of a column that says nothing of the target."""
+    task, *_ = make_task(rng, kernels=(Linear().on([0]), Linear().on([2])))
+    for one, wanted in ((task, []), (replace(task, screen=True), [1])):
+        [problem] = problems_of(one)
+        assert np.concatenate([*problem.uninformative.values()]).tolist() == wanted

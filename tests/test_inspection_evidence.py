@@ -1298,3 +1298,24 @@ def test_tables_of_weights_end_with_the_number_of_other_kernels(monkeypatch):
         (table,) = collect(inspection.Basis(model=model))["kernels"].tables
         assert len(table.rows) == min(most, 5)
         assert table.note.startswith(note)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_one_target_that_is_not_finite_is_refused(wrong):
+    X, y = np.arange(6.0)[:, None], np.array([1.0, 2.0, wrong, 4.0, 5.0, 6.0])
+    with pytest.raises(kw.InputError, match="`y` must be finite"):
+        refitting.Rows.read(kw.MKLRegressor(), X, y)
+
+
+def test_a_learning_curve_begins_with_one_of_its_parts(monkeypatch):
+    """Of four: a quarter, a half, three quarters and all rows."""
+    from kernelweave.inspection import curves
+    from kernelweave.inspection.registry import compute
+
+    def given(*_, sizes, **__):
+        raise kw.InputError(str(np.asarray(sizes).tolist()))
+
+    monkeypatch.setattr(curves, "learning_curve", given)
+    basis = inspection.Basis(estimator=kw.MKLRegressor(), training=Rows(None, (0,) * 50), count=4)
+    with pytest.raises(kw.InputError, match=re.escape("[0.25, 0.5, 0.75, 1.0]")):
+        compute("learning curve", basis)

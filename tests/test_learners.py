@@ -504,3 +504,22 @@ def test_least_squares_states_its_problem_too(rng):
 def test_costs_go_from_a_hundredth_to_a_thousand(name):
     """The strongest regularisation comes first."""
     np.testing.assert_allclose(1.0 / LEARNERS[name]().default_alphas(6), 10.0 ** np.arange(-2, 4), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("names", "sparse"),
+    [
+        (("uniform", "align", "easy", "lp"), False),
+        (("rls2", "simple", "silp", "alignf", "best", "rkl", "cardinality"), True),
+    ],
+)
+def test_learners_say_whether_they_select(names, sparse):
+    """Of six columns with two that count."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 6))
+    stack, y = X[:, None, :] * X[None], np.where(X[:, 0] + 0.7 * X[:, 1] > 0, 1, -1)
+    for name in names:
+        model = kw.MKLClassifier(
+            kernels="precomputed", learner=name, **({} if name == "rls2" else {"C": 1.0})
+        ).fit(stack, y)
+        assert model.model_.learner.sparse == sparse == bool((np.asarray(model.weights_) == 0).any()), name

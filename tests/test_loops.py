@@ -801,3 +801,11 @@ def test_covariance_and_the_slopes_of_its_evidence(core, rng, n, p):
     scale = np.abs(m).sum() + 1e-300
     np.testing.assert_allclose(sums[-1], m.sum(), atol=1e-13 * scale)
     np.testing.assert_allclose(sums[:-1], [d[upper] @ m for d in D], atol=1e-12 * scale)
+
+
+def test_smo_looks_once_where_no_pair_is_left(monkeypatch):
+    looks, look = [], np.argmin
+    monkeypatch.setattr(np, "argmin", lambda *args: (looks.append(1), look(*args))[1])
+    d = np.array([0.25, 0.75])
+    assert numpy_core.simplex_smo(np.eye(2), d.copy(), d, 1e-10, 3, 3) == 0
+    assert (len(looks), d.tolist()) == (1, [0.25, 0.75])

@@ -18,6 +18,7 @@ def check(ball, K, tol):
     """What every result promises, recomputed without the solver."""
     b = ball.dual_coef
     assert ball.status is kw.solvers.Status.CONVERGED
+    assert ball.certificate.kind == "ball"
     assert 0 <= ball.rel_gap <= tol
     assert b.min() >= 0
     assert b.sum() == pytest.approx(1.0, abs=1e-14)

@@ -16,6 +16,7 @@ from kernelweave.machines import loss as loss_module
 from kernelweave.machines import losses
 from kernelweave.machines.losses import EpsilonInsensitive, Hinge, Logistic, SquaredHinge, as_loss
 from kernelweave.machines.machine import Machine
+from kernelweave.machines.smooth import Augmented, Expansion, Smooth
 from known_sets import KNOWN
 from oracles import central_difference, conic_value, factor_of
 
@@ -393,3 +394,45 @@ def test_no_infinite_objective_is_optimal():
     ):
         made = kw.results.Certificate.of("joint", np.inf, 0.0, 0.0, given, tol=1e-6)
         assert (made.status, made.gap) == (expected, np.inf)
+
+
+def test_coefficients_are_looked_for_where_the_loss_had_the_last_ones():
+    near = []
+
+    class Noted(Huber):
+        def proximal(self, y, costs, centre, pull, f, near_=None):
+            near.append(near_)
+            return super().proximal(y, costs, centre, pull, f, near_)
+
+    y, f, costs = np.linspace(-1.0, 1.0, 5), np.linspace(0.3, -0.4, 5), np.linspace(0.5, 2.0, 5)
+    smooth = Augmented(Noted(0.6), y, costs, centre=0.1 * y, radius=0.7)
+    first = smooth.coefficients(f)
+    smooth.coefficients(f + 0.01)
+    assert near[0] is None
+    np.testing.assert_allclose(-costs * smooth.loss.slope(y, near[1]), first, rtol=1e-12)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_stiffness_is_cut_off_in_units_of_the_kernel(unit, monkeypatch):
+    y, costs, b = np.array([1.0, -1.0, 0.5]), np.ones(3), np.array([0.1, -0.2, 0.3])
+    own = Huber(0.6)._stiffness(y, costs, b)
+    monkeypatch.setattr(loss_module, "STIFFEST", 0.5 * unit * own.min())
+    given = []
+    monkeypatch.setattr(loss_module, "Weighted", lambda K, W, **_: given.append(W))
+    Huber(0.6).system(unit * np.eye(3), y, costs, b, np.arange(3))
+    np.testing.assert_allclose(given, [3 * [0.5 * own.min()]], rtol=1e-12)
+
+
+@pytest.mark.parametrize("augmented", [False, True])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_a_point_has_the_values_of_its_formulas(augmented, fit_intercept, rng):
+    y, product, costs = rng.normal(size=8) + 2.0, rng.normal(size=8), rng.uniform(0.5, 2.0, 8)
+    more = {"centre": np.full(8, 0.05), "radius": 0.7} if augmented else {}
+    smooth = (Augmented if augmented else Smooth)(Huber(0.6), y, costs, fit_intercept, **more)
+    at = Expansion(smooth, product, 0.0)
+    f = product + at.intercept
+    assert (at.intercept > 0.1) if fit_intercept else (at.intercept == 0.0)
+    np.testing.assert_allclose(at.f, f, rtol=1e-14)
+    assert at.value == pytest.approx(smooth.value(f), rel=1e-12)
+    np.testing.assert_allclose(at.b, smooth.coefficients(f), atol=1e-7)
+    np.testing.assert_allclose(at.h, smooth.curvature(f), rtol=1e-9)

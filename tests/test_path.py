@@ -314,3 +314,25 @@ def test_the_end_of_an_automatic_range_does_not_depend_on_rounding(rng, share):
     found = [smallest_single(lambda alpha, top=top: alpha > share * top, top, 90) / top for top in tops]
     np.testing.assert_allclose(found, share if share > 1e-3 else 1.0, rtol=0.05)
     assert np.ptp(found) < 1e-9
+
+
+@pytest.mark.parametrize("kind", ["rls2", "rls2 alternating", "svm"])
+def test_a_path_has_the_limits_of_one_solution(kind, rng):
+    """Steps, tolerance and solver of a path are those of the same solution alone."""
+    X = rng.normal(size=(30, 6))
+    stack, y = X[:, None, :] * X[None, :, :], np.sign(X[:, 0] - 0.5 * X[:, 1] + rng.normal(size=30))
+    if kind == "svm":
+        path, one = kw.solvers.svm_mkl_path, kw.solvers.solve_svm_mkl
+        options, value = {"sample_weight": rng.uniform(0.5, 2.0, 30), "scale": np.linspace(0.5, 2.0, 6)}, 3.0
+    else:
+        path, one, value = kw.rls2_path, kw.solve_rls2, 0.5
+        options = {"solver": "alternating"} if "alternating" in kind else {}
+        options |= {"sample_weight": rng.uniform(0.5, 2.0, 30), "scale": np.linspace(0.5, 2.0, 6)}
+    for max_iter in (1, 2, None):
+        limit = {"tol": 1e-9, "max_iter": max_iter}
+        found, alone = path(stack, y, [value], **options, **limit), one(stack, y, value, **options, **limit)
+        np.testing.assert_allclose(found.weights[0], alone.weights, rtol=1e-9, atol=1e-12)
+        assert found.at(0).n_iter == alone.n_iter
+        assert found.at(0).status == alone.status
+        if max_iter == 1:
+            assert alone.rel_gap > 1e-9  # so that the limit was met

@@ -247,3 +247,18 @@ def test_a_table_is_known_by_its_content(tmp_path):
         assert not learnt_from(run, tmp_path / "t.csv")
         with pytest.raises(InputError, match=r"lineage\.json cannot be read"):
             read_lineage(run)
+
+
+@pytest.mark.parametrize(
+    ("missing", "share", "wanted"),
+    [
+        (0, 0.5, ["120 rows, 4 columns", "2 classes, equally frequent"]),
+        (1, 0.25, ["120 rows, 4 columns", "1 missing cell (", "2 classes, from 30 (ill) to 90 (well) rows"]),
+    ],
+)
+def test_facts_of_a_table(missing, share, wanted):
+    facts = advised(table(missing=missing, share=share))[0].facts
+    assert len(facts) == len(wanted) + 1
+    for fact, beginning in zip(facts, wanted, strict=False):
+        assert fact.startswith(beginning)
+    assert facts[-1] == "96 rows to learn from, 24 held out"

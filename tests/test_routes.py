@@ -380,3 +380,19 @@ def test_rows_are_too_many_only_for_kernels_without_features(data, monkeypatch):
         model = kw.MKLClassifier(kernels, "lp", C=1.0).fit(X[:N], y[:N] > 0)
         assert ("Nystroem features" in model.gram_) == replaced
         assert ("more than 200" in model.gram_) == replaced
+
+
+def test_maps_that_are_named_have_the_seed_of_the_estimator(rng):
+    X = rng.normal(size=(60, 3))
+    y = np.sin(X[:, 0]) + X[:, 1]
+
+    def predicted(approximation, seed):
+        model = kw.MKLRegressor(
+            [RBF(gamma=0.3)], kw.learners.RLS2(alpha=0.1), approximation=approximation, random_state=seed
+        )
+        return model.fit(X, y).predict(X)
+
+    first = predicted("random-features", 1)
+    np.testing.assert_array_equal(first, predicted(RandomFeatures(random_state=1), None))
+    np.testing.assert_array_equal(first, predicted("random-features", 1))
+    assert np.abs(first - predicted("random-features", 2)).max() > 1e-3

@@ -569,3 +569,13 @@ def test_sums_can_stay_in_their_files(tmp_path, monkeypatch):
         kw.BlockStatistics.load(tmp_path / "small.npz", mmap_mode="r")
     with pytest.raises(InputError, match="`mmap_mode` must be"):
         kw.BlockStatistics.load(tmp_path / "again.npz", mmap_mode="w+")
+
+
+def test_a_factor_of_sums_has_the_error_that_it_states():
+    """With many targets: columns are left out up to their own number of roundings, and no more."""
+    p, outputs = 8, 60
+    G = np.diag([*[1.0] * (p - 1), 6e-15])
+    whole = np.zeros((p + outputs, p + outputs), order="F")
+    whole[:p, :p] = G
+    Z, _, error = summaries._factor(lambda: whole.copy(order="F"), p)
+    assert np.abs(Z.T @ Z - G).max() <= error < 6e-15

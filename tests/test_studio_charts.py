@@ -485,6 +485,11 @@ def test_held_out_rows_and_evidence():
         [[0.0, 0.0], [0.25, 0.0]],
         [[0.25, 0.0], [0.4, 0.0]],
     ]
+    several = {"weights": [[0.1, 0.3], [0.6, 0.2]], "names": ["a", "b"], "outputs": ["v", "w"]}
+    chart, _ = charts.stability({**several, "low": [[0.0] * 2] * 2, "high": [[1.0] * 2] * 2})
+    # bars of two outputs are side by side within the place of their kernel
+    heights = [one["data"][0][1] for one in chart["series"] if one.get("z") == 3]
+    np.testing.assert_allclose(heights, [1.2, 0.2, 0.8, -0.2], atol=1e-12)
     # lines between two points say nothing of their own under the pointer
     assert [one["tooltip"] for one in chart["series"][:4]] == [{"show": False}] * 4
 
@@ -515,3 +520,12 @@ def test_the_cursor_goes_along_the_path_that_is_shown(monkeypatch):
         card.turn(which=1)
         assert (card.slider.props["max"], card.slider.value, card.cursor) == (1, 0, 0)
         assert card.nearest(99.0) == 0
+
+
+def test_an_axis_has_ends_only_where_they_differ():
+    points = points_of(("all rows", "", [0.1], 0.2))
+    for alphas, ends in [([0.1, 10.0], (0.1, 10.0)), ([0.1], None), ([], None)]:
+        axis = live_chart(["k"], points, alphas)["xAxis"]
+        axis = axis[0] if isinstance(axis, list) else axis
+        assert ("min" in axis) == (ends is not None)
+        assert ends is None or (axis["min"], axis["max"]) == ends

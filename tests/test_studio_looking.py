@@ -12,6 +12,7 @@ from scipy import sparse, stats
 
 pytest.importorskip("fastapi")
 
+from kernelweave._errors import InputError
 from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.preparing import prepare
 from kernelweave_app.runs.spec import Spec
@@ -191,3 +192,24 @@ def test_targets_are_described_with_what_is_wrong_with_them():
 def test_sparse_views_have_their_inner_products(rng):
     A = rng.normal(size=(5, 3)) * (rng.random((5, 3)) > 0.4)
     np.testing.assert_allclose(looking._linear(sparse.csr_array(A)), A @ A.T, rtol=1e-14, atol=1e-15)
+
+
+def test_several_targets_are_labels_or_numbers():
+    table = pd.DataFrame({"a": [1.5, 2.0, None], "b": [3.0, 1.0, 2.0], "l": [0, 1, 1], "m": [1, 1, 0]})
+    found = describe_target(table, "a,b", "auto")
+    assert (found.task, found.names, found.n_missing, found.classes) == ("regression", ["a", "b"], 1, {})
+    labels = describe_target(table, "l,m", "auto")
+    assert (labels.task, labels.names, labels.n_missing) == ("classification", ["l", "m"], 0)
+    assert labels.reason != found.reason
+    assert describe_target(table.assign(m=1), "l,m", "classification").problem
+
+
+def test_kernels_are_shown_on_two_rows_or_more():
+    from kernelweave_app.studio.previews import _complete
+
+    X = pd.DataFrame({"a": [1.0, None, 3.0, 4.0], "b": [None, 2.0, 3.0, 4.0]})
+    prepared = SimpleNamespace(X=X)
+    assert _complete(np.array([0, 2, 3]), prepared).tolist() == [2, 3]
+    for rows, words in (([0, 1, 2], "1 of 3 have none"), ([0, 1], "0 of 2 have none")):
+        with pytest.raises(InputError, match=words):
+            _complete(np.array(rows), prepared)

@@ -14,13 +14,14 @@ pytest.importorskip("fastapi")
 pytest.importorskip("nicegui")
 pytest.importorskip("psutil")
 
-from nicegui import ui
+from nicegui import ElementFilter, ui
 
 from kernelweave._errors import InputError
 from kernelweave_app.studio import worker
 from kernelweave_app.studio.catalogue import Catalogue, file_id
 from kernelweave_app.studio.jobs import write_status
 from kernelweave_app.studio.pages.desk import Desk
+from kernelweave_app.studio.pages.kernels import NOT_YET, group_by_name
 from kernelweave_app.studio.projects import Projects
 from kernelweave_app.studio.schema import RunRequest
 from kernelweave_app.studio.service import Studio
@@ -316,5 +317,47 @@ def test_held_out_rows_are_counted_where_they_are_chosen_and_can_be_swapped(stud
         pick.set_value(["v"])
         await user.should_see("20 rows held out, 20 to train on", retries=200)
         assert Desk(studio).spec.holdout_values == ["v"]
+
+    visiting(studio, visit)
+
+
+@pytest.mark.parametrize(
+    ("names", "groups"),
+    [
+        (["gene_1", "gene_2", "age"], {"gene": ["gene_1", "gene_2"], "other": ["age"]}),
+        (["mean area", "worst area", "mean size", "worst size", "mean x"], {"mean": 3, "worst": 2}),
+        (["age", "size"], {}),
+        (["x1", "x2"], {"x": ["x1", "x2"]}),
+    ],
+)
+def test_columns_are_grouped_by_words_that_they_share(names, groups):
+    found = group_by_name(names)
+    if groups.get("mean") == 3:
+        found = {key: len(members) for key, members in found.items()}
+    assert found == groups
+
+
+def test_kernels_are_chosen_once_there_is_a_target(studio):
+    async def visit(user):
+        Desk(studio).set(target="")
+        await user.open("/kernels")
+        await user.should_see(NOT_YET, retries=100)
+        Desk(studio).set(target="y")
+        await user.open("/kernels")
+        await user.should_see("Kernels before learning", retries=200)
+
+    visiting(studio, visit)
+
+
+def test_fields_of_a_learner_show_what_is_stored(studio):
+    async def visit(user):
+        Desk(studio).set(target="y", method="lp", learner_params={"p": 1.75}, kernels="linear")
+        await user.open("/method")
+
+        def shown():
+            with user:
+                return any(getattr(one, "value", None) in (1.75, "1.75") for one in ElementFilter())
+
+        await until(shown)
 
     visiting(studio, visit)

@@ -480,3 +480,31 @@ def test_new_files_are_used_as_the_model_needs_them(files, kernels, sparse, part
     needed = "a column for each of the 7 training rows" if kernels else "no precomputed kernels"
     with pytest.raises(kw.InputError, match=f"does not fit this model, which needs {needed}"):
         predicting.assign(None, catalogue, data, "")
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_rows_of_a_group_count_together_in_both_tasks(task):
+    """Of twelve rows in four groups, and without groups."""
+    from kernelweave_app.studio.comparing import _held
+
+    truth = [f"{k % 2}" if task == "classification" else float(k) for k in range(12)]
+    guesses = [
+        [value if k % 3 else truth[k - 1] for k, value in enumerate(truth)],
+        [value if k % 4 else truth[k - 1] for k, value in enumerate(truth)],
+    ]
+    for groups, words in (([str(k // 3) for k in range(12)], "of groups"), (None, "")):
+        one, two = (
+            SimpleNamespace(
+                task=task,
+                held=SimpleNamespace(
+                    columns=["row", "truth", "prediction"],
+                    rows=[[k, t, p] for k, (t, p) in enumerate(zip(truth, guess, strict=True))],
+                    groups=groups,
+                    n_rows=12,
+                ),
+            )
+            for guess in guesses
+        )
+        run = SimpleNamespace(request=SimpleNamespace(data="rows", spec=Spec()))
+        _, found, n = _held(run, one, run, two)
+        assert (n, found.test.endswith("of groups")) == (12, bool(words))

@@ -384,6 +384,7 @@ def test_numbers_of_the_story_are_those_of_the_library(studio):
     assert "does not say whether" in about
     _, _, prepared = studio.prepared(draft.data, draft.spec)
     predictions = pd.read_csv(studio.places.run(run_id) / "predictions.csv")
+    assert len(predictions) == 171  # of 569, three in ten
     held = found.numbers["simplest"]["values"]["this model"]["value"]
     X = prepared.frame.loc[predictions["row"]]
     assert held == pytest.approx(model.score(X, predictions["truth"]))

@@ -1,6 +1,6 @@
 """Survival and several targets in the studio: what is said before a run, what a run shows, and a journey in a browser.
 
-Modules: `studio/consequences`, `studio/looking`, `studio/comparing`, `studio/predicting`.
+Modules: `runs/survival`, `studio/consequences`, `studio/looking`, `studio/comparing`, `studio/predicting`.
 """
 
 import re
@@ -91,6 +91,13 @@ def test_times_and_events_are_counted_and_proposed(desk):
         ({"time": [1.0, 2.0, 3.0], "event": [0, 1, 2]}, {}),
         ({"time": [1.0, 2.0, 3.0], "days": [1.0, 2.0, 3.0], "event": [0, 1, 1]}, {}),
         ({"x": [1.0, 2.0, 3.0], "event": [0, 1, 1]}, {}),
+        # zero is a time, and two values of many rows are none
+        ({"time": [0, 2, 3], "event": [0, 1, 1]}, {"time": "time", "event": "event"}),
+        ({"time": [1, 2, 2], "event": [0, 1, 1]}, {}),
+        ({"time": [1, 2], "event": [0, 1]}, {"time": "time", "event": "event"}),
+        ({"time": ["1", "2", "3"], "event": [0, 1, 1]}, {}),
+        ({"time": [1.0, 2.0, 3.0], "event": [1, 1, 1]}, {}),
+        ({"time": [1.0, 2.0, 3.0], "event": [None, None, None]}, {}),
     ],
 )
 def test_obvious_times(columns, expected):

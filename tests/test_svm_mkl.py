@@ -29,7 +29,7 @@ from kernelweave.mkl.svm_mkl import solve_svm_mkl
 from kernelweave.mkl.weight_sets import CappedSimplex, ElasticNet, LpBall, Orthant, Simplex, Sphere
 from kernelweave.results import Status, WarmStart
 from kernelweave_papers.algorithms import reduced_gradient
-from kernelweave_papers.algorithms.cutting_plane import CuttingPlane
+from kernelweave_papers.algorithms.cutting_plane import CuttingPlane, _Cuts
 from oracles import exact_values, mkl_by_conic, svm_value
 from problems import make_problem
 
@@ -1395,3 +1395,12 @@ def test_folds_are_scored_without_certificates(rng, monkeypatch):
     model = kw.MKLClassifierCV(kernels, "simple", Cs=[0.1, 1.0], cv=3).fit(X, y)
     # those of all rows on the way to the chosen C
     assert len(calls) == model.best_index_ + 1
+
+
+def test_a_program_of_cuts_may_have_a_value_below_zero():
+    """Of one cut: all weight is on its largest form, whatever the value."""
+    for dual_term in (-5.0, 0.0, 5.0):
+        cuts = _Cuts([np.array([1.0, 4.0, 2.0])], [dual_term], [np.array([0.5, -0.5])])
+        weights, coef = cuts.optimum(2.0)
+        np.testing.assert_allclose(weights, [0.0, 1.0, 0.0], atol=1e-12)
+        np.testing.assert_allclose(coef, [0.5, -0.5], rtol=1e-12)

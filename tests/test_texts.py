@@ -20,7 +20,7 @@ import kernelweave as kw
 from kernelweave._checks import KernelWarning
 from kernelweave.kernels import RBF, Categorical, CharNGrams, Custom, Linear, Tokens, parse
 from kernelweave.persistence.states import from_state, to_state
-from kernelweave.views import as_table
+from kernelweave.views import as_table, as_texts
 
 #: What runs draw is looked at in other files.
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -367,3 +367,12 @@ def test_weights_of_kernels_are_divided_equally_among_their_columns():
     found = column_importances(kernels, [1.0, 3.0, 5.0, 6.0, 0.0], Table(np.eye(3)))
     # 1 + 3 / 3 + 6 / 3, and the same without the first
     np.testing.assert_allclose(found, [4.0, 3.0, 3.0], rtol=1e-14)
+
+
+@pytest.mark.parametrize("kind", [pd.Series, pl.Series])
+def test_a_series_of_texts_keeps_its_name_and_rows(kind):
+    if kind is pl.Series:
+        assert as_texts(pl.Series("code", [17, None])).tolist() == ["17", None]
+        return
+    found = as_texts(pd.Series([17, None, "x"], index=[5, 3, 9], name="code", dtype=object))
+    assert (found.name, found.index.tolist(), found.tolist()) == ("code", [5, 3, 9], ["17", None, "x"])

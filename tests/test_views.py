@@ -15,8 +15,10 @@ from scipy import sparse
 
 from kernelweave._checks import InputError
 from kernelweave.views import (
+    BlockTable,
     ColumnMask,
     ColumnSlice,
+    GramTable,
     Table,
     TableEncoder,
     as_table,
@@ -538,3 +540,13 @@ def test_cells_that_hold_long_arrays_differ_by_every_number(holder):
     cells[:, 0] = [holder(one), holder(one.copy()), holder(other)]
     codes = as_table(cells).values[:, 0]
     assert codes[0] == codes[1] != codes[2]
+
+
+def test_rows_without_anything_are_those_of_every_kind_of_table():
+    numbers = Table(np.array([[np.nan, np.nan], [np.nan, 1.0], [2.0, 3.0], [np.nan, np.nan]]))
+    gram = GramTable(
+        np.array([[1.0, 0.5], [np.nan, np.nan], [0.2, 0.3], [np.nan, np.nan]]), np.full(4, -1), np.ones(4)
+    )
+    assert numbers.empty_rows().tolist() == [True, False, False, True]
+    assert gram.empty_rows().tolist() == [False, True, False, True]
+    assert BlockTable({"a": numbers, "b": gram}).empty_rows().tolist() == [False, False, False, True]

@@ -38,8 +38,7 @@ def box_smo(
         curvature = diag[i] + diag - 2.0 * K[i]
         j = int(np.argmax(np.square(np.maximum(slope, 0.0)) / np.maximum(curvature, floor)))
         second = float(curvature[j])
-        if second < 0:
-            worst = min(worst, second / (diag[i] + diag[j] + 1e-300))
+        worst = min(worst, second / (diag[i] + diag[j] + 1e-300))
         top = 0.0 if kink > 0 and b[i] < 0 else hi[i]
         bottom = 0.0 if kink > 0 and b[j] > 0 else lo[j]
         room_i, room_j = top - b[i], b[j] - bottom

@@ -445,7 +445,7 @@ class AlignmentSolution(Solution):
         Centred alignment of each kernel with the targets, from 0 to 1; 0 for constant kernels.
     """
 
-    alignments: Array = field(default_factory=lambda: np.empty(0))
+    alignments: Array = field(kw_only=True)
 
     @property
     def alignment(self) -> float:
