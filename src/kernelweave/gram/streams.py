@@ -401,7 +401,7 @@ class GaussianStream(KernelStream):
     def __init__(self, X: ArrayLike, gamma: ArrayLike, progress: Progress | None) -> None:
         self.progress = progress
         known = isinstance(X, np.ndarray) and X.dtype in (np.float32, np.float64)
-        self.X: NDArray[Any] = X if known else as_floats(X, "X")  # type: ignore[assignment]
+        self.X: NDArray[Any] = np.asarray(X) if known else as_floats(X, "X")
         if self.X.ndim != 2 or self.X.size == 0:
             raise InputError(
                 f"`X` must have shape (n_samples, n_columns) with at least one of each, got {self.X.shape}."
