@@ -240,7 +240,10 @@ def test_compiled_systems_are_those_of_LAPACK(kind, rank, rng, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(newton, "HAS_EXTENSION", False)
             wanted = polish(problem, *at, work)
-        assert (found.systems, found.solved) == (wanted.systems, wanted.solved)
+        assert found.solved == wanted.solved
+        # rounding errors decide the steps in blocks that are singular
+        if rank == 120:
+            assert found.systems == wanted.systems
         np.testing.assert_allclose(problem.K @ found.b, problem.K @ wanted.b, atol=1e-7)
         # too many rows are left to LAPACK
         most = work / newton.SYSTEM_COST

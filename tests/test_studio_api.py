@@ -255,7 +255,6 @@ def test_of_many_kernels_some_are_looked_at(served, monkeypatch):
     spec = {**SPEC, "kernels": "rls2"}
     every = post(served, "/api/kernels", {"data": WINE, "spec": spec, "most": 3})
     assert every["n_looked"] == every["n_kernels"] == len(every["kernels"]) == 13 * 14
-    assert previews.MOST_KERNELS == 800  # more take longer than a page may
     monkeypatch.setattr(previews, "MOST_KERNELS", 14)
     some = post(served, "/api/kernels", {"data": WINE, "spec": spec, "most": 3})
     assert (some["n_looked"], some["n_kernels"], len(some["kernels"])) == (14, 13 * 14, 14)

@@ -316,12 +316,12 @@ def test_work_that_was_asked_for_lives_for_a_minute_and_then_with_its_process():
 
 @pytest.fixture
 def running(tmp_path):
-    """A run that began half a minute ago and has made 3 of 9 steps."""
+    """A run that began 50 minutes ago and has made 3 of 9 steps."""
     places, run_id = Places(tmp_path), "20260101-000000-abcdef"
     store = Store(places.database)
     places.run(run_id).mkdir()
     store.add_run(run_id, "a run", QUICK)
-    store.move(run_id, ("queued",), "running", started=time.time() - 30.0)
+    store.move(run_id, ("queued",), "running", started=time.time() - 3000.0)
     store.progress(run_id, 3, 9, "step")
     yield store, places, run_id
     store.close()
@@ -331,9 +331,9 @@ def test_the_seconds_that_are_left_are_those_of_the_steps_so_far(running, monkey
     store, places, run_id = running
     desk = jobs.EvidenceDesk(store, places)
     monkeypatch.setattr(desk, "_lives", lambda one: True)
-    kind, begun = next(iter(jobs.repeated())), time.time() - 30.0
+    kind, begun = next(iter(jobs.repeated())), time.time() - 3000.0
     (places.run(run_id) / jobs.FOLDER).mkdir()
-    for done, total, left in ((3, 9, 60.0), (6, 9, 15.0), (9, 9, 0.0), (10, 9, 0.0), (0, 9, None)):
+    for done, total, left in ((3, 9, 6000.0), (6, 9, 1500.0), (9, 9, 0.0), (10, 9, 0.0), (0, 9, None)):
         store.progress(run_id, done, total, "step")
         status = {"state": "running", "begun": begun, "done": done, "total": total}
         jobs.write_status(places.run(run_id), kind, **status)
@@ -341,7 +341,7 @@ def test_the_seconds_that_are_left_are_those_of_the_steps_so_far(running, monkey
             describe_run(store.run(run_id), [], []).seconds_left,
             desk.status(run_id)[kind].get("seconds_left"),
         ):
-            assert found == (None if left is None else pytest.approx(left, rel=0.2))
+            assert found == (None if left is None else pytest.approx(left, rel=0.05))
 
 
 def test_numbers_of_sentences_lead_to_those_of_the_evidence(running, monkeypatch):
