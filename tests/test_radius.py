@@ -200,8 +200,8 @@ def test_without_a_start_a_family_begins_at_the_best_of_several(rng, kind, monke
     np.testing.assert_allclose(shares, np.outer(np.divide(radius.STARTS, radius.STARTS[2]), np.ones(3)))
     best = min((trial for _, trial in trials), key=lambda trial: trial.value)
     np.testing.assert_array_equal(start, best.weights)
-    # one more evaluation at the same parameters differs in the last bit
-    assert found.value <= best.value * (1.0 + 1e-12)
+    # one more evaluation at the same parameters differs by the gap of its machine, 6e-11 on one processor
+    assert found.value <= best.value * (1.0 + 1e-9)
     assert best.value < max(trial.value for _, trial in trials)
 
 
