@@ -34,7 +34,7 @@ LOST, WON = 1.1, 0.85
 #: The same on all of few rows, without the last candidates beside the best ones, which change the error by less.
 NEARLY_WON, NEARLY_LOST = 0.95, 1.01
 #: Distinct rows, and columns of a view, with which a plain fit tries a metric.
-FEWEST_ROWS, MOST_ROWS, MOST_COLUMNS = 100, 2000, 40
+FEWEST_ROWS, MOST_ROWS, MOST_COLUMNS = 30, 2000, 128
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ class ViewMetric:
 def may_learn(task: Task, candidates: Candidates) -> bool:
     """Whether a plain fit tries a metric: one number to predict from several dense columns, on folds, of exact kernels.
 
-    With a few rows the evidence of many rates says little; with many, or many columns, it takes more than the fit.
+    With very few rows the evidence of many rates says little; with many rows or columns it takes far more than the fit.
     """
     source = task.source
     asked = not task.classification and task.n_outputs == 1 and candidates.name == SQUARED

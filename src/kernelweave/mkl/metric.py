@@ -39,6 +39,8 @@ RATES, SIGNAL, NOISE, LEAST = (-9.0, 5.0), (-5.0, 6.0), (-12.0, 1.5), 1e-6
 WIDTHS, ROUNDS, RIDGES = (1.0, 3.0, 10.0), 4, np.logspace(-6, 2, 17)
 #: Directions below this share of the longest are left out.
 SHORTEST = 1e-6
+#: Decimals of standardised columns and targets.
+DIGITS = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +143,9 @@ def learn_metric(
     if not varies.any() or not told.any():
         # nothing to learn from
         return LearntMetric(np.eye(n_columns), np.full(n_columns, 1.0 / n_columns), 1.0, np.empty(0))
-    rows = _merged((X[:, varies] - mean[varies]) / scale[varies], Y[:, told] / spread[told], weights)
+    # rounding errors of sums in another order, or over repeated rows, would grow in the steps of a local search
+    X, Y = (np.round(Z, DIGITS) for Z in ((X[:, varies] - mean[varies]) / scale[varies], Y[:, told] / spread[told]))
+    rows = _merged(X, Y, weights)
     own, error, history = _by_evidence(rows) if by == "ard" else _by_gradients(rows, form == "full")
     inside = np.zeros((len(own), n_columns))
     inside[:, varies] = own
@@ -158,7 +162,7 @@ def _merged(X: Array, Y: Array, weights: Array) -> _Rows:
     total: Array = np.bincount(inverse, weights=weights).astype(np.float64)
     means = np.column_stack([np.bincount(inverse, weights=weights * y) for y in Y.T]) / total[:, None]
     scatter = float((weights @ np.square(Y - means[inverse])).sum())
-    return _Rows(distinct, means, total, scatter)
+    return _Rows(distinct, np.round(means, DIGITS), total, scatter)
 
 
 # ---- the evidence ---------------------------------------------------------------------------------------
