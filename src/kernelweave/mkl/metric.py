@@ -143,9 +143,9 @@ def learn_metric(
     if not varies.any() or not told.any():
         # nothing to learn from
         return LearntMetric(np.eye(n_columns), np.full(n_columns, 1.0 / n_columns), 1.0, np.empty(0))
+    X, Y = (X[:, varies] - mean[varies]) / scale[varies], Y[:, told] / spread[told]
     # rounding errors of sums in another order, or over repeated rows, would grow in the steps of a local search
-    X, Y = (np.round(Z, DIGITS) for Z in ((X[:, varies] - mean[varies]) / scale[varies], Y[:, told] / spread[told]))
-    rows = _merged(X, Y, weights)
+    rows = _merged(np.round(X, DIGITS), np.round(Y, DIGITS), weights)
     own, error, history = _by_evidence(rows) if by == "ard" else _by_gradients(rows, form == "full")
     inside = np.zeros((len(own), n_columns))
     inside[:, varies] = own
