@@ -344,7 +344,8 @@ Report descend(Blocks& b, double alpha, double aim, int64_t most, const Gradient
         const double now = scaled ? best * level : level;
         const double primal = 0.5 * sums.square + 0.5 * alpha * now * now, under = sums.square + highest / alpha;
         const double dual = under > 0.0 && sums.inner > 0.0 ? 0.5 * sums.inner * sums.inner / under : 0.0;
-        const double left = primal > 0.0 ? std::max(0.0, primal - dual) / primal : 0.0;
+        // below 0 where gradients have grown since their blocks moved: that is no gap of 0
+        const double left = primal > 0.0 ? std::abs(primal - dual) / primal : 0.0;
         ++since;
         if (all) {
             report.left = left;

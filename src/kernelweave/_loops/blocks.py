@@ -116,7 +116,8 @@ def _descend(
         inner, square = rest()
         primal, under = 0.5 * square + 0.5 * alpha * level * level, square + highest / alpha
         dual = 0.5 * inner * inner / under if under > 0.0 and inner > 0.0 else 0.0
-        left = max(0.0, primal - dual) / primal if primal > 0.0 else 0.0
+        # below 0 where gradients have grown since their blocks moved: that is no gap of 0
+        left = abs(primal - dual) / primal if primal > 0.0 else 0.0
         since += 1
         if everything:
             last, since = left, 0
