@@ -58,12 +58,12 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+@dataclass(eq=False)
 class Unfit(Exception):
     """A value that breaks a rule: what to do, and a description of the value if the value itself is not enough."""
 
-    def __init__(self, remedy: str = "", got: str = "") -> None:
-        super().__init__(remedy)
-        self.remedy, self.got = remedy, got
+    remedy: str = ""
+    got: str = ""
 
 
 class Rule(ABC):

@@ -280,6 +280,10 @@ class TableSource(Source[Table]):
         if not all(kernel.is_fitted for kernel in kernels):
             training = TrainingRows(self.table, sample_weight, self.raw, targets)
             self.kernels, self.rules = [kernel.fitted_on(training) for kernel in kernels], list(kernels)
+        self._name(table, like)
+
+    def _name(self, table: Table, like: TableSource | None) -> None:
+        """Set the names of the kernels and the positions of their columns."""
         self._columns: list[Rows | None]
         if like is not None:
             self.names, self._columns = like.names, like._columns
@@ -498,15 +502,15 @@ class TableSource(Source[Table]):
         if builder.nbytes + needed <= self.max_memory or not len(rest):
             builder.packed = np.empty((len(rest), packed_length(n)))
             for group in self._groups(rest):
-                tried = (
-                    self.kernels[group[0]].base.statistic is not None and not np.isin(group, checked).any()
-                )
+                shared = self.kernels[group[0]].base.statistic is not None
+                A: Any = self._statistic(int(group[0]), self.table) if shared else None
+                tried = shared and not np.isin(group, checked).any()
                 if tried:
-                    group = self._add_factors(group, builder)
+                    group = self._add_factors(group, A, builder)
                     if not len(group):
                         continue
                 packed = builder.triangles(len(group))
-                self._fill(group, packed)
+                self._fill(group, A, packed)
                 for k, m in enumerate(group):
                     if self.kernels[m].is_corrected:
                         self._correct(int(m), packed[k])
@@ -525,12 +529,11 @@ class TableSource(Source[Table]):
         tiles = [int(m) for m in rest if not self._add_factor(int(m), builder)]
         return builder.finish([(self._tiles(tiles), np.array(tiles))] if tiles else [])
 
-    def _add_factors(self, group: Rows, builder: Builder) -> Rows:
-        """Add factors of kernels that share a statistic, if they are of low rank, and return the others."""
+    def _add_factors(self, group: Rows, A: Array, builder: Builder) -> Rows:
+        """Add factors of kernels that share a statistic of columns A, if of low rank, and return the others."""
         n, cap = self.n_samples, highest_rank(self.n_samples)
         if cap < 1:
             return group
-        A = self._statistic(int(group[0]), self.table)
         kernels = [self.kernels[m].base for m in group]
         kind, gammas = kernels[0].statistic, [kernel.decay for kernel in kernels]
         X = None if is_sparse(A) else np.ascontiguousarray(A.T)
@@ -644,15 +647,13 @@ class TableSource(Source[Table]):
         kernel = self.kernels[m]
         return apply_steps(kernel.base.preparation, table.select(kernel.columns)).take()
 
-    def _fill(self, group: Rows, packed: Array) -> None:
-        """Fill packed triangles of kernels that share a statistic, computing it once, a few rows at a time."""
+    def _fill(self, group: Rows, A: Array | None, packed: Array) -> None:
+        """Fill packed triangles of kernels that share a statistic of columns A, a few rows of it at a time."""
         n, start = self.n_samples, packed_rows(self.n_samples)
-        kernels = [self.kernels[m].base for m in group]
-        if kernels[0].statistic is None:
-            for k, alone in enumerate(group):
-                self._fill_alone(int(alone), packed[k])
+        if A is None:
+            self._fill_alone(int(group[0]), packed[0])
             return
-        A = self._statistic(int(group[0]), self.table)
+        kernels = [self.kernels[m].base for m in group]
         gammas = [kernel.decay for kernel in kernels]
         # for few rows the general loops are fast enough
         if n >= COMPILED_ROWS and None not in gammas:
