@@ -26,12 +26,14 @@ from kernelweave._declarations import USUAL, declared
 from kernelweave._docstrings import read_docstring
 from kernelweave._forms import shown
 from kernelweave._lazy import Registry
-from kernelweave._parameters import Choice, Flag, Number, OneOf, Shown, Text, Unfit, Whole, said
+from kernelweave._parameters import Choice, Flag, Number, OneOf, Shown, Text, Unfit, Whole, rules_of, said
+from kernelweave.kernels.base import KERNELS
 from kernelweave.learners import LEARNERS, Uniform
 from kernelweave.learners import base as learners_base
 from kernelweave.learners.solving import CostLearner, MarginLearner
 from kernelweave.machines.losses import EpsilonInsensitive, Hinge, Squared, SquaredHinge
 from kernelweave.mkl.weight_sets import CappedSimplex
+from kernelweave.normalizers import NORMALIZERS
 
 
 @pytest.fixture
@@ -182,6 +184,26 @@ def test_a_page_keeps_what_the_next_learner_takes_in_the_same_way(tmp_path):
 
 
 # ---- declarations ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [
+        LEARNERS,
+        KERNELS,
+        NORMALIZERS,
+        {name: getattr(kw, name) for name in kw.__all__ if name.startswith("MKL")},
+    ],
+    ids=["learners", "kernels", "normalizers", "estimators"],
+)
+def test_defaults_are_what_their_rules_make_of_them(classes):
+    # values that are defaults are not read by their rules again
+    for name in classes:
+        for field, rule in rules_of(classes[name]).items():
+            default = getattr(classes[name], field, None)
+            if hasattr(classes[name], field):
+                found = rule.read(default)
+                assert (type(found), found) == (type(default), default), (name, field)
 
 
 def test_every_parameter_of_every_learner_is_explained():

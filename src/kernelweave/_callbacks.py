@@ -104,7 +104,3 @@ class ReportingMixin(CallbackSupportMixin):
             return bool(step.call_on_fit_task_end(estimator=self))
 
         return report
-
-    def _reported(self) -> None:
-        """End the fit's own task."""
-        self._callback_fit_ctx.call_on_fit_task_end(estimator=self)

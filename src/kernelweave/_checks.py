@@ -86,6 +86,8 @@ _KINDS = {"U": "text", "S": "bytes", "c": "complex numbers", "M": "dates", "m": 
 
 def as_floats(values: object, name: str) -> NDArray[np.float64]:
     """Numbers as a float array, copied only if necessary; text, dates and complex numbers are errors."""
+    if type(values) is np.ndarray and values.dtype == np.float64:
+        return values
     try:
         return _floats(values)
     except Unfit as unfit:

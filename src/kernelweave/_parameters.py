@@ -58,12 +58,12 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+@dataclass(eq=False)
 class Unfit(Exception):
     """A value that breaks a rule: what to do, and a description of the value if the value itself is not enough."""
 
-    def __init__(self, remedy: str = "", got: str = "") -> None:
-        super().__init__(remedy)
-        self.remedy, self.got = remedy, got
+    remedy: str = ""
+    got: str = ""
 
 
 class Rule(ABC):
@@ -548,11 +548,11 @@ class ReadableSignature:
 
 
 def check_values(owner: object, values: Mapping[str, object], *, of: str = "") -> dict[str, Any]:
-    """Converted settings of an object, checked by the rules of its class."""
+    """Converted settings of an object, checked by the rules of its class; its defaults stay as they are."""
     kind: Any = type(owner)
     found = dict(values)
     for name, rule in rules_of(kind).items():
-        if name in found:
+        if name in found and found[name] is not getattr(kind, name, found):
             found[name] = check_value(rule, name, found[name], of=of)
     return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -297,8 +297,9 @@ class BaseMKL(ReportingMixin, ReadingMixin):
 
     def _fit(self, X: Any, y: Any, sample_weight: ArrayLike | None, params: dict[str, Any]) -> None:
         """Table and kernels to a task, its solution to a model, on the rows with a positive weight."""
-        given = in_order(X, {"y": y, "sample_weight": sample_weight, **params}, self.missing_views)
-        y, sample_weight = given.pop("y"), given.pop("sample_weight")
+        if isinstance(X, Mapping):
+            params = in_order(X, {"y": y, "sample_weight": sample_weight, **params}, self.missing_views)
+            y, sample_weight = params.pop("y"), params.pop("sample_weight")
         if y is None:
             raise InputError(
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
@@ -317,8 +318,8 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             if isinstance(targets.classes, np.ndarray):
                 named = targets.classes[labels.astype(np.intp)]
             check_score(self.scoring, named, targets.classes)
-        groups = read_groups(given.get("groups"), n_rows)
-        folds = self._make_folds(targets.labels, kept, given, learner)
+        groups = read_groups(params.get("groups"), n_rows)
+        folds = self._make_folds(targets.labels, kept, params, learner)
         if weights is not None and (weights == 1.0).all():
             weights = None
         with blas_threads_for(len(kept)):
@@ -370,7 +371,9 @@ class BaseMKL(ReportingMixin, ReadingMixin):
                 task, problems, candidates = self._tried_costs(
                     task, problems, candidates, learner, labels, report
                 )
-            chosen = self._choose(candidates, task, problems, learner, report)
+            chosen = candidates.choose(task, problems, learner, report)
+            if candidates.scores is not None:
+                self._store_choice(candidates, chosen, learner)
             alpha, solved = chosen.alpha, chosen.solved
             learner = clone(learner)
             if getattr(learner, "relax", None) == "auto":
@@ -378,7 +381,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
                 learner.set_params(relax=getattr(solved[0].solution, "relax", None))
             decision = self._decision(task, learner, chosen)
             self._store(Model.of(task, learner, alpha, solved, encoder, *decision), solved, why)
-        self._reported()
+        self._callback_fit_ctx.call_on_fit_task_end(estimator=self)
 
     def _tries_metric(self, task: Task, candidates: Candidates) -> bool:
         """Whether the same kernels in a learnt metric are tried too; see `may_learn`."""
@@ -576,18 +579,10 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             held = replace(held, values=held.values + offset)
         return held, shift, offset
 
-    def _choose(
-        self,
-        candidates: Candidates,
-        task: Task,
-        problems: list[NormalizedProblem],
-        learner: learners.Learner,
-        report: Report,
-    ) -> Chosen:
-        """Solve all problems, at the regularisation parameter that folds choose if there are several."""
-        if candidates.scores is not None and learner.regularization_parameter == "C":
+    def _store_choice(self, candidates: Candidates, chosen: Chosen, learner: learners.Learner) -> None:
+        """Set the attributes that tell of the choice of the regularisation parameter by folds."""
+        if learner.regularization_parameter == "C":
             self.Cs_ = 1.0 / candidates.alphas
-        chosen = candidates.choose(task, problems, learner, report)
         if chosen.targets:
             self.defaults_["targets"] = chosen.targets
         if chosen.results is not None:
@@ -597,7 +592,6 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             self.best_score_ = float(chosen.results["test_score"][chosen.best])
             if self.C == "auto" or self.learner is None:
                 self.defaults_["choice"] = chosen.said
-        return chosen
 
     def _store(self, model: Model, solved: list[SolvedProblem], why: str) -> None:
         """Set the model and the fitted attributes; `why` says why kernels were approximated."""

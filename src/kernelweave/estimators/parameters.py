@@ -209,7 +209,7 @@ class Parameters(BaseEstimator):
 
     def _resolved_learner(self) -> learners.Learner:
         """The learner with the regularisation parameter, tolerance, iterations and processes of the estimator."""
-        learner = self._named_learner()
+        learner, found = self._named_learner(), {}
         for name, value in (("C", self.C), ("alpha", self.alpha)):
             if value is None:
                 continue
@@ -220,10 +220,9 @@ class Parameters(BaseEstimator):
                     f"{learner.regularization_parameter}=, or another learner, such as "
                     f"learner={'simple' if name == 'C' else 'rls2'!r}."
                 )
-            if (name, value) == ("C", "auto"):
-                continue  # it is chosen later
-            learner = clone(learner).set_params(**{name: value})
-            learner.check()
+            # "auto" is chosen later
+            if (name, value) != ("C", "auto"):
+                found[name] = value
         known = learner.get_params(deep=False)
         for name in ("tol", "max_iter", "n_jobs"):
             value = getattr(self, name)
@@ -233,7 +232,9 @@ class Parameters(BaseEstimator):
                 raise InputError(
                     f"`{name}` is for learners that have it, and {type(learner).__name__} does not. Leave it out."
                 )
-            learner = clone(learner).set_params(**{name: value})
+            found[name] = value
+        if found:
+            learner = clone(learner).set_params(**found)
             learner.check()
         return learner
 

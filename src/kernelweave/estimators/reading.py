@@ -309,9 +309,8 @@ class ReadingMixin(Parameters):
                     )
         imputer, lost = imputer_of(self.missing), table.missing().any()
         kernels = self._kernel_list(looked_at(table) if lost else table, sample_weight, learner)
-        learns = any(
-            step.from_targets and not step.is_fitted for kernel in kernels for step in steps_of(kernel)
-        )
+        unfitted = [kernel for kernel in kernels if not kernel.is_fitted]
+        learns = any(step.from_targets and not step.is_fitted for one in unfitted for step in steps_of(one))
         if learner.column_step is not None and not learns:
             raise InputError(
                 f"learner={learner.name!r} learns a metric of dense columns, and there are none: sparse rows, counts "

@@ -144,8 +144,8 @@ def fitted_maps(source: Source[Any]) -> dict[str, FeatureMap]:
     """The maps of approximate kernels by the kernels' names; of several in one kernel the one that leaves out most."""
     found: dict[str, FeatureMap] = {}
     for name, kernel in zip(source.names, getattr(source, "kernels", ()), strict=False):
-        if maps := maps_of(kernel):
-            found[str(name)] = max(maps, key=_share)
+        if kernel.is_approximate:
+            found[str(name)] = max(maps_of(kernel), key=_share)
     return found
 
 

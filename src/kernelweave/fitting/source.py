@@ -51,10 +51,10 @@ TILE_BYTES = 4 * 2**20
 SMALL_CHANGE = 16 * 2**20
 #: Kernels on one column each whose features are computed together.
 TOGETHER = 64
-#: Operations of the trial of a factor below which it is not checked before whether there can be one.
-SMALL_TRIAL = 2_000_000
 #: Rows from which one compiled loop fills the triangles of kernels of the same distances.
 COMPILED_ROWS = 200
+#: Operations of the trial of a factor below which it is not checked before whether there can be one.
+SMALL_TRIAL = 2_000_000
 
 
 #: New rows, in the format of a source: a table, indices of samples, rows of kernel values.
@@ -284,11 +284,11 @@ class TableSource(Source[Table]):
 
     def _name(self, table: Table, like: TableSource | None) -> None:
         """Set the names of the kernels and the positions of their columns."""
-        self._columns: list[NDArray[np.intp] | None]
+        self._columns: list[Rows | None]
         if like is not None:
             self.names, self._columns = like.names, like._columns
             return
-        self.names = tuple(kernel.label for kernel in self.kernels)
+        self.names = tuple([kernel.label for kernel in self.kernels])
         self._columns = [
             None if kernel.columns is None else table.resolve(kernel.columns) for kernel in self.kernels
         ]
@@ -492,24 +492,25 @@ class TableSource(Source[Table]):
     def _hold(self, rest: Rows, builder: Builder) -> Gram:
         """Add the kernels without an exact feature map."""
         n = self.n_samples
-        corrected = any(self.kernels[m].is_corrected for m in rest)
+        corrected = [m for m in rest if self.kernels[m].is_corrected]
+        checked = [m for m in rest if self.kernels[m].is_corrected or self.kernels[m].needs_psd_check]
         # in addition to the triangles, memory to find factors, and for a matrix if one must be checked
         scratch = 8.0 * n * highest_rank(n)
-        if corrected or any(self.kernels[m].needs_psd_check for m in rest):
+        if checked:
             scratch += 8.0 * n * n
         needed = 8.0 * len(rest) * packed_length(n) + max(0.0, scratch - SMALL_CHANGE)
         if builder.nbytes + needed <= self.max_memory or not len(rest):
             builder.packed = np.empty((len(rest), packed_length(n)))
             for group in self._groups(rest):
-                tried = self.kernels[group[0]].base.statistic is not None and not any(
-                    self.kernels[m].needs_psd_check or self.kernels[m].is_corrected for m in group
-                )
+                shared = self.kernels[group[0]].base.statistic is not None
+                A: Any = self._statistic(int(group[0]), self.table) if shared else None
+                tried = shared and not np.isin(group, checked).any()
                 if tried:
-                    group = self._add_factors(group, builder)
+                    group = self._add_factors(group, A, builder)
                     if not len(group):
                         continue
                 packed = builder.triangles(len(group))
-                self._fill(group, packed)
+                self._fill(group, A, packed)
                 for k, m in enumerate(group):
                     if self.kernels[m].is_corrected:
                         self._correct(int(m), packed[k])
@@ -528,26 +529,26 @@ class TableSource(Source[Table]):
         tiles = [int(m) for m in rest if not self._add_factor(int(m), builder)]
         return builder.finish([(self._tiles(tiles), np.array(tiles))] if tiles else [])
 
-    def _add_factors(self, group: Rows, builder: Builder) -> Rows:
-        """Add factors of kernels that share a statistic, if they are of low rank, and return the others."""
+    def _add_factors(self, group: Rows, A: Array, builder: Builder) -> Rows:
+        """Add factors of kernels that share a statistic of columns A, if of low rank, and return the others."""
         n, cap = self.n_samples, highest_rank(self.n_samples)
         if cap < 1:
             return group
-        A = self._statistic(int(group[0]), self.table)
-        kind = self.kernels[group[0]].base.statistic
+        kernels = [self.kernels[m].base for m in group]
+        kind, gammas = kernels[0].statistic, [kernel.decay for kernel in kernels]
         X = None if is_sparse(A) else np.ascontiguousarray(A.T)
-        seen, squares = rows_to_see(n, cap), sq_norms(A)
-        corner = pair_values(kind, A[seen])
-        with_itself = squares if kind == "dot" else np.zeros(n)
+        # a check costs more than the trial of small kernels
+        checks = X is None or None in gammas or cap * cap * n >= SMALL_TRIAL
+        if checks:
+            seen, squares = rows_to_see(n, cap), sq_norms(A)
+            corner = pair_values(kind, A[seen])
+            with_itself = squares if kind == "dot" else np.zeros(n)
         work = np.empty((cap, n))
         rest = []
-        for m in map(int, group):
-            kernel = self.kernels[m].base
-            gamma = kernel.decay
-            diagonal = np.array(kernel.from_statistic(with_itself, squares, squares))
-            bound = self.rank_tol * float(diagonal.sum())
-            # a check costs more than the trial of a small kernel
-            if X is None or gamma is None or cap * cap * n >= SMALL_TRIAL:
+        for m, kernel, gamma in zip(group.tolist(), kernels, gammas, strict=True):
+            if checks:
+                diagonal = np.array(kernel.from_statistic(with_itself, squares, squares))
+                bound = self.rank_tol * float(diagonal.sum())
                 block = np.array(kernel.from_statistic(corner, squares[seen][:, None], squares[seen]))
                 if hopeless(block, cap, bound):
                     rest.append(m)
@@ -604,9 +605,9 @@ class TableSource(Source[Table]):
     def corrections(self) -> dict[str, Correction]:
         """The corrections by kernel."""
         found = {}
-        for m, name in enumerate(self.names):
-            if (one := self.correction(m)) is not None:
-                found[name] = one
+        for m, kernel in enumerate(self.kernels):
+            if kernel.is_corrected and (one := self.correction(m)) is not None:
+                found[self.names[m]] = one
         return found
 
     def _projected(self, m: int, K: Array) -> Array:
@@ -646,15 +647,13 @@ class TableSource(Source[Table]):
         kernel = self.kernels[m]
         return apply_steps(kernel.base.preparation, table.select(kernel.columns)).take()
 
-    def _fill(self, group: Rows, packed: Array) -> None:
-        """Fill packed triangles of kernels that share a statistic, computing it once, a few rows at a time."""
+    def _fill(self, group: Rows, A: Array | None, packed: Array) -> None:
+        """Fill packed triangles of kernels that share a statistic of columns A, a few rows of it at a time."""
         n, start = self.n_samples, packed_rows(self.n_samples)
-        kernels = [self.kernels[m].base for m in group]
-        if kernels[0].statistic is None:
-            for k, alone in enumerate(group):
-                self._fill_alone(int(alone), packed[k])
+        if A is None:
+            self._fill_alone(int(group[0]), packed[0])
             return
-        A = self._statistic(int(group[0]), self.table)
+        kernels = [self.kernels[m].base for m in group]
         gammas = [kernel.decay for kernel in kernels]
         # for few rows the general loops are fast enough
         if n >= COMPILED_ROWS and None not in gammas:

@@ -120,7 +120,7 @@ class TableEncoder:
         self.names_, self.n_columns_ = given.names, given.n_columns
         if not given.by_column:
             self.texts_, self.dates_, self.categories_ = (), (), [[] for _ in range(self.n_columns_)]
-            return self._table(given)
+            return self._of_numbers(given.values, None)
         self.texts_ = tuple(j for j, column in enumerate(given.by_column) if column.objects)
         zones = {j: column.zone for j, column in enumerate(given.by_column) if column.zone is not None}
         days = {j: at_zone(given.by_column[j].values, zone) for j, zone in zones.items()}
