@@ -208,6 +208,16 @@ LOOPS = {
         "most_systems": 9,
         "most": 99,
     },
+    "box_rounds": {
+        **BOX,
+        "K": np.eye(n),
+        "entry_error": 0.0,
+        "tol": 1e-9,
+        "limit": 999,
+        "most": 9,
+        "start": floats(n),
+        "out": floats(6, n),
+    },
     "box_curvature": {
         **BOX,
         "K": np.eye(n),
@@ -254,7 +264,7 @@ LOOPS = {
 
 
 #: without a twin of the same name
-COMPILED = {"layer_forward", "layer_backward", "box_newton", "box_curvature"}
+COMPILED = {"layer_forward", "layer_backward", "box_newton", "box_rounds", "box_curvature"}
 
 #: lengths that one array alone decides: its axis may be longer or shorter
 FREE = {
