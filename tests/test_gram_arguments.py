@@ -171,6 +171,12 @@ LOOPS = {
     "inspect": {"K": floats(n, n)},
     "mirror": {"K": floats(n, n)},
     "add_rows": {"K": floats(n, n), "w": floats(n), "g": floats(n)},
+    "block": {
+        "K": floats(n, n),
+        "rows": np.array([n - 1, 0]),
+        "columns": np.array([1, n - 1, 0]),
+        "out": floats(2, 3),
+    },
     "long_product": {"K": floats(n, n), "w": floats(n), "out": floats(n)},
     "box_smo": {
         "K": np.eye(n),
@@ -287,6 +293,8 @@ FREE = {
     ("covariance", "Z", "axis 0 shorter"),
     ("evidence_slopes", "A", "axis 0 longer"),
     ("evidence_slopes", "A", "axis 0 shorter"),
+    ("block", "K", "axis 0 longer"),
+    ("block", "K", "axis 1 longer"),
     ("compensated_sum", "x", "axis 0 longer"),
     ("compensated_sum", "x", "axis 0 shorter"),
     ("column_sums", "Zt", "axis 0 longer"),

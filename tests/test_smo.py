@@ -216,6 +216,14 @@ def test_add_rows(core, share, rng):
 
 
 @pytest.mark.parametrize("core", CORES)
+def test_a_block_of_a_matrix(core, rng):
+    K, rows, columns = rng.normal(size=(9, 7)), np.array([8, 0, 3]), np.array([6, 2])
+    out = np.full((3, 2), np.nan)
+    core.block(K, rows, columns, out)
+    np.testing.assert_array_equal(out, K[rows][:, columns])
+
+
+@pytest.mark.parametrize("core", CORES)
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.9])
 def test_long_product(core, share, rng):
     K = rng.normal(size=(133, 133)) * 10.0 ** rng.uniform(-8, 8, size=133)

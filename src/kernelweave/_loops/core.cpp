@@ -730,6 +730,19 @@ void add_rows(In2 K, In1 w, Out1 g) {
     smo::add_rows(K.data(), K.shape(0), w.data(), g.data());
 }
 
+// out = K[rows][:, columns]
+void block(In2 K, Index rows, Index columns, Out2 out) {
+    const size_t width = columns.shape(0);
+    sizes::expect_inside("rows", rows, K.shape(0));
+    sizes::expect_inside("columns", columns, K.shape(1));
+    expect("out", out, {rows.shape(0), width});
+    nb::gil_scoped_release free;
+    for (size_t a = 0; a < rows.shape(0); ++a) {
+        const double* row = K.data() + size_t(rows(a)) * K.shape(1);
+        for (size_t c = 0; c < width; ++c) out.data()[a * width + c] = row[columns(c)];
+    }
+}
+
 // out = K w, summed in long double
 void long_product(In2 K, In1 w, Out1 out) {
     const size_t n = K.shape(0);
@@ -1181,6 +1194,7 @@ NB_MODULE(_core, module) {
     module.def("inspect", &inspect);
     module.def("mirror", &mirror, "K"_a, "threads"_a = 1);
     module.def("add_rows", &add_rows);
+    module.def("block", &block);
     module.def("long_product", &long_product);
     module.def("box_smo", &box_smo);
     module.def("box_values", &box_values);

@@ -19,7 +19,7 @@ struct Point {
     bool strange() const { return stacks::strange(at.gap) || stacks::strange(at.primal) || stacks::strange(at.value); }
 };
 
-enum class End { between, indefinite, unpolished };
+enum class End { between, met, indefinite, unpolished };
 
 struct Run {
     const box::Machine& m;
@@ -66,7 +66,8 @@ struct Run {
     End go(int64_t most) {
         Point here(m.n), there(m.n);
         double all = 0.0;
-        while (!best.strange() && !met(best)) {
+        while (!best.strange()) {
+            if (met(best)) return End::met;
             const int64_t room = std::min(budget, limit - steps);
             all += double(room) * double(m.n);
             if (turns == most || room <= 0 || idle >= PATIENCE || all > CHUNK) break;

@@ -40,8 +40,8 @@ FIRST_ROUNDS, STAGE_ROUNDS = 3, 2
 RAISE, SMALLEST, STAGE_TOL = 3.0, 1e-12, 1e-4
 #: Rounding errors below this share of the gap are not computed again.
 SMALL_SHARE = 0.1
-#: How the compiled rounds may end: with a pair of negative curvature, and before Newton steps that need LAPACK.
-INDEFINITE_PAIR, UNPOLISHED = 1, 2
+#: How compiled rounds may end: within the tolerance, at a pair of negative curvature, or before steps with LAPACK.
+MET, INDEFINITE_PAIR, UNPOLISHED = 1, 2, 3
 #: Rounds without progress after which rounding errors are assumed to limit the gap.
 PATIENCE = 4
 
@@ -77,7 +77,7 @@ def solve_box(
     limit = 1_000_000 + 100 * len(start) if max_iter is None else max_iter
     run = _Run(problem, tol, limit, start, FIRST_ROUNDS)
     # a warm start gets more rounds, because the next method discards it
-    if not run.rounds(FIRST_ROUNDS + 3 * run.warm - run.turns):
+    if not (run.met or run.rounds(FIRST_ROUNDS + 3 * run.warm - run.turns)):
         if problem.total == 0.0 and run.steps < limit:
             _raise_costs(run)
         run.rounds()
@@ -100,6 +100,7 @@ class _Run:
 
     #: A round that has no Newton steps yet: whether SMO reached `eps`, and what the compiled steps came to.
     pending: tuple[bool, tuple[int, bool]] | None = None
+    met = False
 
     def __init__(self, problem: BoxProblem, tol: float, limit: int, start: Array, most: int = 0) -> None:
         self.problem, self.tol, self.limit = problem, tol, limit
@@ -115,7 +116,9 @@ class _Run:
             (self.warm, self.several, self.turns, self.steps, self.systems, self.idle) = state[:6]
             self.budget, self.work, self.eps, self.resolution, self.value = state[6:]
             self.best, (self.b, self.g) = Point(*rows[:4], *look), rows[4:]
-            spend(spent)
+            self.met = ended == MET
+            if spent > 0.0:
+                spend(spent)
             return
         self.turns = self.steps = self.systems = self.idle = 0
         self.work = 0.0
