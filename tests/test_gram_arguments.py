@@ -171,6 +171,12 @@ LOOPS = {
     "inspect": {"K": floats(n, n)},
     "mirror": {"K": floats(n, n)},
     "add_rows": {"K": floats(n, n), "w": floats(n), "g": floats(n)},
+    "block": {
+        "K": floats(n, n),
+        "rows": np.array([n - 1, 0]),
+        "columns": np.array([1, n - 1, 0]),
+        "out": floats(2, 3),
+    },
     "long_product": {"K": floats(n, n), "w": floats(n), "out": floats(n)},
     "box_smo": {
         "K": np.eye(n),
@@ -207,6 +213,16 @@ LOOPS = {
         "all": 1e9,
         "most_systems": 9,
         "most": 99,
+    },
+    "box_rounds": {
+        **BOX,
+        "K": np.eye(n),
+        "entry_error": 0.0,
+        "tol": 1e-9,
+        "limit": 999,
+        "most": 9,
+        "start": floats(n),
+        "out": floats(6, n),
     },
     "box_curvature": {
         **BOX,
@@ -254,7 +270,7 @@ LOOPS = {
 
 
 #: without a twin of the same name
-COMPILED = {"layer_forward", "layer_backward", "box_newton", "box_curvature"}
+COMPILED = {"layer_forward", "layer_backward", "box_newton", "box_rounds", "box_curvature"}
 
 #: lengths that one array alone decides: its axis may be longer or shorter
 FREE = {
@@ -277,6 +293,8 @@ FREE = {
     ("covariance", "Z", "axis 0 shorter"),
     ("evidence_slopes", "A", "axis 0 longer"),
     ("evidence_slopes", "A", "axis 0 shorter"),
+    ("block", "K", "axis 0 longer"),
+    ("block", "K", "axis 1 longer"),
     ("compensated_sum", "x", "axis 0 longer"),
     ("compensated_sum", "x", "axis 0 shorter"),
     ("column_sums", "Zt", "axis 0 longer"),

@@ -16,7 +16,7 @@ from kernelweave._allowance import allowed
 from kernelweave._checks import NotPSDError
 from kernelweave._loops import numpy_core
 from kernelweave._loops.box import balanced
-from kernelweave.machines import box, machine
+from kernelweave.machines import box, machine, smo
 from kernelweave.machines import polish as newton
 from kernelweave.machines.box import UNBOUNDED, Box, BoxProblem, derivatives, kernel_product, resolution
 from kernelweave.machines.losses import EpsilonInsensitive, Hinge, Huber, Squared, SquaredHinge
@@ -71,6 +71,26 @@ def test_numbers_that_are_not_finite_end_the_rounds(wrong):
         rounds = _Run(problem, 1e-6, 10**6, start)
         assert not rounds.rounds()
     assert rounds.idle == PATIENCE
+
+
+@pytest.mark.skipif(not _loops.HAS_EXTENSION, reason="needs the compiled core")
+@pytest.mark.parametrize("tol", [1e-3, 1e-12])
+@pytest.mark.parametrize("most", [0, 1, 2, 6])
+@pytest.mark.parametrize("n", [3, 60, 400])
+@pytest.mark.parametrize("kind", ["svc", "l2svc", "svr", "weighted"])
+def test_compiled_rounds_are_those_of_the_run(kind, n, most, tol, monkeypatch):
+    # of 400 rows more are free than the compiled Newton steps take
+    problem, start = make_box(kind, n, np.random.default_rng(0), 100.0)
+    one = _Run(problem, tol, 500 * n, start, most)
+    assert one.turns <= most
+    warm = one.best.b
+    runs = one, _Run(problem, tol, 500 * n, warm, most)
+    monkeypatch.setattr(smo, "HAS_EXTENSION", False)
+    for run, begin in zip(runs, (start, warm), strict=True):
+        other = _Run(problem, tol, 500 * n, begin, most)
+        assert run.rounds(6 - run.turns) == other.rounds(6)
+        for name, value in vars(other).items():
+            np.testing.assert_equal(getattr(run, name), value, err_msg=name)
 
 
 def gradient(problem, b):
@@ -193,6 +213,14 @@ def test_add_rows(core, share, rng):
     expected = g + K @ w
     core.add_rows(K, w, g)
     np.testing.assert_allclose(g, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_a_block_of_a_matrix(core, rng):
+    K, rows, columns = rng.normal(size=(9, 7)), np.array([8, 0, 3]), np.array([6, 2])
+    out = np.full((3, 2), np.nan)
+    core.block(K, rows, columns, out)
+    np.testing.assert_array_equal(out, K[rows][:, columns])
 
 
 @pytest.mark.parametrize("core", CORES)
@@ -357,7 +385,7 @@ def test_a_look_snaps_and_computes_anew(core, kind, rng, monkeypatch):
     wanted = np.clip(wanted, problem.box.lower, problem.box.upper)
     bound = (wanted == problem.box.lower) | (wanted == problem.box.upper)
     near = np.where(bound, wanted * (1.0 + 1e-15) - 1e-16 * wanted.max() * (wanted == 0.0), wanted)
-    b, product, error, g, found, value, outside, *values = problem.look(near)
+    b, product, error, g, found, value, outside, rounding, *values = problem.look(near)
     np.testing.assert_array_equal(b, wanted)
     own_product, within = kernel_product(problem.K, wanted, problem.entry_error)
     np.testing.assert_allclose(product, own_product, atol=1e-13)
@@ -368,7 +396,9 @@ def test_a_look_snaps_and_computes_anew(core, kind, rng, monkeypatch):
     own = 0.5 * quadratic + problem.box.linear @ wanted + problem.box.kink * np.abs(wanted).sum()
     assert value == pytest.approx(own, abs=1e-12)
     assert outside == pytest.approx(infeasibility(problem, wanted), abs=1e-13)
-    assert values == pytest.approx(problem.values(wanted, own_product), rel=1e-10, abs=1e-12)
+    at = problem.values(wanted, own_product)
+    assert values == pytest.approx(at, rel=1e-10, abs=1e-12)
+    assert rounding == pytest.approx(problem.rounding(wanted, own_product, at, within), rel=1e-6)
 
 
 @pytest.mark.parametrize("core", CORES)

@@ -443,6 +443,7 @@ def test_an_interrupt_is_noticed_between_chunks(rng, monkeypatch):
 
     monkeypatch.setattr(smo, "core", SimpleNamespace(box_smo=counted))
     monkeypatch.setattr(smo, "CHUNK", 1.0)
+    monkeypatch.setattr(smo, "HAS_EXTENSION", False)
     with pytest.raises(KeyboardInterrupt):
         kw.solve_svc(K, y, 100.0)
     assert calls == [100, 100, 100]

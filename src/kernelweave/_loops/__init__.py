@@ -41,6 +41,7 @@ numpy_core = SimpleNamespace(
     inspect=packed.inspect,
     mirror=packed.mirror,
     add_rows=packed.add_rows,
+    block=packed.block,
     long_product=packed.long_product,
     box_smo=smo.box_smo,
     box_values=box.box_values,

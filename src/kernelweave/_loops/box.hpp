@@ -185,12 +185,12 @@ inline void multiply(const Machine& m, const double* K, double* b, double* produ
 }
 
 struct Found {
-    double resolution, value, infeasibility, primal, gap, t;
+    double resolution, value, infeasibility, rounding, primal, gap, t;
 };
 
 // Snapped coefficients, their product with K and a bound of its rounding errors, those of the entries of K as a share of
 // sqrt(K_ii K_jj), and the gradient; returns the rounding error of a derivative, the value of the program, the largest
-// violation of a constraint, and the values of the machine at the best intercept.
+// violation of a constraint, the values of the machine at the best intercept, and a bound of the rounding errors of these.
 inline Found look(const Machine& m, const double* K, double total, double entry_error, double* b, double* product, double* error,
                   double* g) {
     snap(m, b);
@@ -214,7 +214,9 @@ inline Found look(const Machine& m, const double* K, double total, double entry_
     const double value = 0.5 * sum(m.n, [&](size_t i) { return b[i] * (g[i] + m.linear[i]); }) + m.kink * size;
     const Values found = values(m, b, product, t);
     outside = std::max(outside, std::abs(sums::compensated(b, m.n) - total));
-    return {8.0 * EPS * (largest * size + linear), value, outside, 0.5 * form_b + found.loss, found.gap, t};
+    const double primal = 0.5 * form_b + found.loss;
+    const double rounded = rounding(m, b, product, t, error, primal + found.gap, true);
+    return {8.0 * EPS * (largest * size + linear), value, outside, rounded, primal, found.gap, t};
 }
 
 }  // namespace box

@@ -158,10 +158,11 @@ def box_look(
     product: Array,
     error: Array,
     g: Array,
-) -> tuple[float, float, float, float, float, float]:
+) -> tuple[float, float, float, float, float, float, float]:
     """Snapped coefficients, before a solution also feasible ones and their best multiple; product, errors and gradient.
 
-    Returns the rounding error of a derivative, the value of the program, its infeasibility, and what `box_values` does.
+    Returns the rounding error of a derivative, the value of the program, its infeasibility, and what `box_rounding` and
+    `box_values` do.
     """
     begins = before and total == 0.0
     at = _multiplied(linear, ridge, lo, hi, kink, K, balanced(lo, hi, b)) if begins else b
@@ -180,6 +181,7 @@ def box_look(
         float(np.abs(b).sum()),
     )
     value = 0.5 * float(b @ (g + linear)) + kink * size
-    values = box_values(linear, ridge, lo, hi, kink, b, product, 0.0, True)
+    primal, gap, t = box_values(linear, ridge, lo, hi, kink, b, product, 0.0, True)
+    rounding = box_rounding(linear, ridge, lo, hi, kink, b, product, t, error, primal + gap, True)
     outside = max(float(np.maximum(lo - b, b - hi).max()), 0.0, abs(math.fsum(b.tolist()) - total))
-    return 8.0 * EPS * (largest * size + level), value, outside, *values
+    return 8.0 * EPS * (largest * size + level), value, outside, rounding, primal, gap, t

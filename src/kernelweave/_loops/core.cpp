@@ -186,6 +186,7 @@ KW_CLONES void mirror_tiles(double* P, size_t n, size_t part) {
 #include "layers.hpp"
 #include "stack.hpp"
 #include "active_set.hpp"
+#include "rounds.hpp"
 #include "cholesky.hpp"
 #include "columns.hpp"
 #include "blocks.hpp"
@@ -729,6 +730,19 @@ void add_rows(In2 K, In1 w, Out1 g) {
     smo::add_rows(K.data(), K.shape(0), w.data(), g.data());
 }
 
+// out = K[rows][:, columns]
+void block(In2 K, Index rows, Index columns, Out2 out) {
+    const size_t width = columns.shape(0);
+    sizes::expect_inside("rows", rows, K.shape(0));
+    sizes::expect_inside("columns", columns, K.shape(1));
+    expect("out", out, {rows.shape(0), width});
+    nb::gil_scoped_release free;
+    for (size_t a = 0; a < rows.shape(0); ++a) {
+        const double* row = K.data() + size_t(rows(a)) * K.shape(1);
+        for (size_t c = 0; c < width; ++c) out.data()[a * width + c] = row[columns(c)];
+    }
+}
+
 // out = K w, summed in long double
 void long_product(In2 K, In1 w, Out1 out) {
     const size_t n = K.shape(0);
@@ -799,8 +813,12 @@ double box_rounding(In1 linear, In1 ridge, In1 lo, In1 hi, double kink, In1 b, I
     return box::rounding(machine, b.data(), product.data(), t, error.data(), sums, fit_intercept);
 }
 
+nb::tuple look_of(const box::Found& at) {
+    return nb::make_tuple(at.resolution, at.value, at.infeasibility, at.rounding, at.primal, at.gap, at.t);
+}
+
 // see box.hpp; b is snapped, and before a solution balanced and multiplied; product, error and g are results; returns the
-// rounding error of a derivative, the value of the program, its infeasibility, and what box_values does
+// rounding error of a derivative, the value of the program, its infeasibility, and what box_rounding and box_values do
 nb::tuple box_look(In1 linear, In1 ridge, In1 lo, In1 hi, double kink, In2 K, double total, double entry_error, bool before,
                    Out1 b, Out1 product, Out1 error, Out1 g) {
     const box::Machine machine = box_machine(linear, ridge, lo, hi, kink);
@@ -818,7 +836,7 @@ nb::tuple box_look(In1 linear, In1 ridge, In1 lo, In1 hi, double kink, In2 K, do
         }
         at = box::look(machine, K.data(), total, entry_error, b.data(), product.data(), error.data(), g.data());
     }
-    return nb::make_tuple(at.resolution, at.value, at.infeasibility, at.primal, at.gap, at.t);
+    return look_of(at);
 }
 
 // see active_set.hpp; b and g change; returns (systems, whether they ended at a solution, whether LAPACK is needed)
@@ -834,6 +852,32 @@ nb::tuple box_newton(In1 linear, In1 ridge, In1 lo, In1 hi, double kink, In2 K, 
         report = active::solve(K.data(), machine, total, b.data(), g.data(), first, all, most_systems, size_t(most));
     }
     return nb::make_tuple(report.systems, report.solved, report.left);
+}
+
+// see rounds.hpp; rows of out: where it is best (coefficients, product, error, gradient), and where it goes on (coefficients,
+// gradient); returns how it ended, a last round that has no Newton steps yet, the work, what box_look does of the best place,
+// and what to go on with
+nb::tuple box_rounds(In1 linear, In1 ridge, In1 lo, In1 hi, double kink, In2 K, double entry_error, double tol, int64_t limit,
+                     int64_t most, In1 start, Out2 out) {
+    const box::Machine machine = box_machine(linear, ridge, lo, hi, kink);
+    const size_t n = machine.n;
+    expect("K", K, {n, n});
+    expect("start", start, {n});
+    expect("out", out, {6, n});
+    rounds::Run run(machine, K.data(), entry_error, tol, limit, start.data());
+    rounds::End end;
+    {
+        nb::gil_scoped_release free;
+        run.begin();
+        end = run.go(most);
+        double* row = out.data();
+        for (const auto* one : {&run.best.b, &run.best.product, &run.best.error, &run.best.g, &run.b, &run.g})
+            row = std::copy(one->begin(), one->end(), row);
+    }
+    return nb::make_tuple(
+        int(end), nb::make_tuple(run.reached, run.tried.systems, run.tried.left), run.spent, look_of(run.best.at),
+        nb::make_tuple(run.warm, run.several, run.turns, run.steps, run.systems, run.idle, run.budget, run.work, run.eps,
+                       run.resolution, run.value));
 }
 
 // out (k, k) = second derivatives in the weights of kernels with the products V (k, n); false, without a result, where more
@@ -1150,6 +1194,7 @@ NB_MODULE(_core, module) {
     module.def("inspect", &inspect);
     module.def("mirror", &mirror, "K"_a, "threads"_a = 1);
     module.def("add_rows", &add_rows);
+    module.def("block", &block);
     module.def("long_product", &long_product);
     module.def("box_smo", &box_smo);
     module.def("box_values", &box_values);
@@ -1157,6 +1202,7 @@ NB_MODULE(_core, module) {
     module.def("box_rounding", &box_rounding);
     module.def("box_look", &box_look);
     module.def("box_newton", &box_newton);
+    module.def("box_rounds", &box_rounds);
     module.def("box_curvature", &box_curvature);
     module.def("logistic_intercept", &logistic_intercept);
     module.def("logistic_expansion", &logistic_expansion);

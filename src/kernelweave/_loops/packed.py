@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas, cho_solve, cholesky, lapack
 
-from kernelweave._types import Array
+from kernelweave._types import Array, Index
 
 
 def packed_length(n_samples: int) -> int:
@@ -368,6 +368,10 @@ def mirror(K: Array, threads: int = 1) -> None:
 def add_rows(K: Array, w: Array, g: Array) -> None:
     rows = np.flatnonzero(w)
     g += w @ K if 2 * len(rows) > len(w) else w[rows] @ K[rows]
+
+
+def block(K: Array, rows: Index, columns: Index, out: Array) -> None:
+    out[:] = K[np.ix_(rows, columns)]
 
 
 def long_product(K: Array, w: Array, out: Array) -> None:

@@ -980,7 +980,9 @@ class _HeldKernels:
         if (y == y[0]).all():
             return np.full((len(costs), len(test)), y[0])
         weight = None if self.sample_weight is None else self.sample_weight[train]
-        inner, cross = K[train].take(train, axis=1), K[test].take(train, axis=1)
+        inner, cross = (np.empty((len(rows), len(train))) for rows in (train, test))
+        core.block(K, train, train, inner)
+        core.block(K, test, train, cross)
         values, loss = np.empty((len(costs), len(test))), self.machine.loss
         b, g, before = np.zeros(len(y)), -y, np.zeros(len(y))
         unit = np.ones(len(y)) if weight is None else weight

@@ -137,7 +137,8 @@ class _Enclosing(BoxProblem):
     def look(self, at: Array, *, before: bool = False) -> Point:
         """Coefficients with their values."""
         found = super().look(at, before=before)
-        return Point(*found[:-3], *self.values(found.b, found.product))
+        values = self.values(found.b, found.product)
+        return Point(*found[:-4], self.rounding(found.b, found.product, values, found.error), *values)
 
     def values(self, b: Array, product: Array) -> Values:
         """The largest distance of a row that the ball must contain, and the gap."""

@@ -66,8 +66,9 @@ class Point(NamedTuple):
     ----------
     b, product, error, g : arrays of shape (n,)
         Coefficients, their product with K and a bound of its rounding errors, and ``Q b + linear``.
-    resolution, value, infeasibility : float
-        The rounding error of an entry of g, the value of the problem, and the largest violation of a constraint.
+    resolution, value, infeasibility, rounding : float
+        The rounding error of an entry of g, the value of the problem, the largest violation of a constraint, and a
+        bound of the rounding errors of the values of the machine.
     primal, gap, intercept : float
         As in `Values`.
     """
@@ -79,6 +80,7 @@ class Point(NamedTuple):
     resolution: float
     value: float
     infeasibility: float
+    rounding: float
     primal: float
     gap: float
     intercept: float

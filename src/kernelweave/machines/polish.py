@@ -107,7 +107,9 @@ def _free(problem: BoxProblem, b: Array) -> Mask:
     return inside & (b != 0) if problem.box.kink > 0 else inside
 
 
-def polish(problem: BoxProblem, b: Array, g: Array, work: float) -> Polished:
+def polish(
+    problem: BoxProblem, b: Array, g: Array, work: float, tried: tuple[int, bool] | None = None
+) -> Polished:
     """Try the active set method from feasible b with gradient g.
 
     Parameters
@@ -117,14 +119,19 @@ def polish(problem: BoxProblem, b: Array, g: Array, work: float) -> Polished:
     work : float
         SMO steps since the last try, times n. Systems cost ``n_free^3 / 3`` each and read the rows of K whose
         coefficients change; a try costs about as much as the steps, so that nothing is tried after few steps.
+    tried : (int, bool), optional
+        Systems of the compiled try, if it was made, and whether LAPACK is needed.
     """
-    systems, solved, large, end = 0, False, True, b.copy()
-    if HAS_EXTENSION:
+    end = b.copy()
+    systems, large = (0, True) if tried is None else tried
+    if HAS_EXTENSION and tried is None:
         most = work / SYSTEM_COST
         own = problem.K, problem.total, end, g.copy(), most, SHARE * most, MOST_SYSTEMS, FEW
         systems, solved, large = core.box_newton(*problem.box, *own)
-        if solved or not (systems or large):
+        if solved:
             return Polished(end, systems, solved)
+    if not (systems or large):
+        return Polished(b, 0)
     free = _free(problem, b)
     found = Polished(b, systems)
     if large:

@@ -18,7 +18,7 @@ import numpy as np
 
 from kernelweave._allowance import spend, used_up
 from kernelweave._checks import NotPSDError
-from kernelweave._loops import core
+from kernelweave._loops import HAS_EXTENSION, core
 from kernelweave._types import Array
 from kernelweave.machines.box import (
     INDEFINITE,
@@ -40,6 +40,8 @@ FIRST_ROUNDS, STAGE_ROUNDS = 3, 2
 RAISE, SMALLEST, STAGE_TOL = 3.0, 1e-12, 1e-4
 #: Rounding errors below this share of the gap are not computed again.
 SMALL_SHARE = 0.1
+#: How compiled rounds may end: within the tolerance, at a pair of negative curvature, or before steps with LAPACK.
+MET, INDEFINITE_PAIR, UNPOLISHED = 1, 2, 3
 #: Rounds without progress after which rounding errors are assumed to limit the gap.
 PATIENCE = 4
 
@@ -73,9 +75,9 @@ def solve_box(
         Negative curvature was found.
     """
     limit = 1_000_000 + 100 * len(start) if max_iter is None else max_iter
-    run = _Run(problem, tol, limit, start)
+    run = _Run(problem, tol, limit, start, FIRST_ROUNDS)
     # a warm start gets more rounds, because the next method discards it
-    if not run.rounds(FIRST_ROUNDS + 3 if run.warm else FIRST_ROUNDS):
+    if not (run.met or run.rounds(FIRST_ROUNDS + 3 * run.warm - run.turns)):
         if problem.total == 0.0 and run.steps < limit:
             _raise_costs(run)
         run.rounds()
@@ -91,16 +93,39 @@ def solve_box(
 
 
 class _Run:
-    """SMO and Newton alternately on one problem, until the gap is small, the steps are used up, or nothing changes."""
+    """SMO and Newton alternately on one problem, until the gap is small, the steps are used up, or nothing changes.
 
-    def __init__(self, problem: BoxProblem, tol: float, limit: int, start: Array) -> None:
+    The first rounds, `most` of them or less, are compiled where they are short.
+    """
+
+    #: A round that has no Newton steps yet: whether SMO reached `eps`, and what the compiled steps came to.
+    pending: tuple[bool, tuple[int, bool]] | None = None
+    met = False
+
+    def __init__(self, problem: BoxProblem, tol: float, limit: int, start: Array, most: int = 0) -> None:
         self.problem, self.tol, self.limit = problem, tol, limit
-        self.steps = self.systems = self.idle = 0
+        # balls have values of their own
+        if HAS_EXTENSION and problem.total == 0.0:
+            rows = np.empty((6, len(start)))
+            own = problem.entry_error, tol, limit, most, start, rows
+            ended, (reached, *tried), spent, look, state = core.box_rounds(*problem.box, problem.K, *own)
+            if ended == INDEFINITE_PAIR:
+                raise NotPSDError(INDEFINITE)
+            if ended == UNPOLISHED:
+                self.pending = reached, tuple(tried)
+            (self.warm, self.several, self.turns, self.steps, self.systems, self.idle) = state[:6]
+            self.budget, self.work, self.eps, self.resolution, self.value = state[6:]
+            self.best, (self.b, self.g) = Point(*rows[:4], *look), rows[4:]
+            self.met = ended == MET
+            if spent > 0.0:
+                spend(spent)
+            return
+        self.turns = self.steps = self.systems = self.idle = 0
         self.work = 0.0
         self.budget = max(5 * len(start), 1000)
         self.best = self.move_to(start)
         self.warm = bool(self.b.any())
-        self.count = int(np.count_nonzero(self.b) > 1)  # a given start counts as a round
+        self.several = bool(np.count_nonzero(self.b) > 1)  # counts as a round
 
     def move_to(self, start: Array) -> Point:
         """Continue from other coefficients, or the best multiple of them."""
@@ -111,19 +136,27 @@ class _Run:
 
     def rounds(self, most: float = np.inf) -> bool:
         """Run at most that many rounds of SMO and Newton; returns whether the tolerance is met."""
-        problem, count = self.problem, 0
-        while not self.best.gap <= self.tol * abs(self.best.primal):
-            if count == most or self.steps >= self.limit or self.idle >= PATIENCE or (count and used_up()):
-                return False
-            count += 1
-            self.count += 1
+        problem, count, tried = self.problem, 0, None
+        while self.pending or not self.best.gap <= self.tol * abs(self.best.primal):
             before = self.best.gap
-            reached = self._smo(min(self.budget, self.limit - self.steps))
+            if self.pending:
+                (reached, tried), self.pending = self.pending, None
+            else:
+                if (
+                    count == most
+                    or self.steps >= self.limit
+                    or self.idle >= PATIENCE
+                    or (count and used_up())
+                ):
+                    return False
+                count += 1
+                self.turns += 1
+                reached, tried = self._smo(min(self.budget, self.limit - self.steps)), None
             here, systems = problem.look(self.b), 0
             # the free set after a first coarse round is rarely the final one
-            near = not reached or (self.count > 1 and here.gap <= 1e-2 * abs(here.primal))
+            near = not reached or (self.turns + self.several > 1 and here.gap <= 1e-2 * abs(here.primal))
             if near and not here.gap <= self.tol * abs(here.primal) and self.steps < self.limit:
-                b, systems, _ = polish(problem, self.b, self.g, self.work)
+                b, systems, _ = polish(problem, self.b, self.g, self.work, tried)
                 if systems:
                     self.systems, self.work = self.systems + systems, 0.0
                     there = problem.look(b)
@@ -170,8 +203,7 @@ class _Run:
         b, product, at = best.b, best.product, Values(best.primal, best.gap, best.intercept)
         if float(b @ product) < -NEGATIVE * float(problem.K.diagonal() @ np.square(b)):
             raise NotPSDError(INDEFINITE)
-        rounding = problem.rounding(b, product, at, best.error)
-        allowed = tol * abs(at.primal)
+        rounding, allowed = best.rounding, tol * abs(at.primal)
         # extended precision is of no use for a sum of kernels in double precision
         if at.gap + rounding > allowed and rounding > SMALL_SHARE * at.gap and problem.entry_error == 0.0:
             longer, error = kernel_product(problem.K, b, long=True)
@@ -203,8 +235,8 @@ def _raise_costs(run: _Run) -> None:
     def stage(start: Array | None) -> tuple[Array, bool]:
         scaled = run.problem.scaled(factor)
         begin = np.zeros_like(run.b) if start is None else np.clip(start, scaled.box.lower, scaled.box.upper)
-        own = _Run(scaled, STAGE_TOL, run.limit, begin)
-        good = own.rounds(STAGE_ROUNDS)
+        own = _Run(scaled, STAGE_TOL, run.limit, begin, STAGE_ROUNDS)
+        good = own.rounds(STAGE_ROUNDS - own.turns)
         run.steps += own.steps
         run.systems += own.systems
         return own.best.b, good

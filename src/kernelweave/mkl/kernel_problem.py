@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -172,19 +171,18 @@ class Session(SessionOf["Point"]):
     warm: WarmStart
     certified: bool = True
     n_machines: int = 0
+    #: The sum of kernels of the last call, which the next one overwrites.
+    _room: Array | None = None
 
     def combine(self, weights: Array) -> Array:
         """``K(d)``; the next call overwrites it."""
-        return self.problem.combine(weights, self._room)
-
-    @cached_property
-    def _room(self) -> Array:
-        return np.empty((self.problem.gram.n_samples, self.problem.gram.n_samples))
+        K = self._room = self.problem.combine(weights, self._room)
+        return K
 
     def combine_with(self, weights: Array, U: Array) -> Array:
         """``K(d) + U'U`` for rows U; the next call overwrites it."""
-        K, problem = self._room, self.problem
-        problem.gram.combine(weights * problem.scale, K, upper=True)
+        problem = self.problem
+        K = self._room = problem.gram.combine(weights * problem.scale, self._room, upper=True)
         if len(U):
             # the upper triangle of rows is the lower one of columns
             blas.dsyrk(1.0, U.T, beta=1.0, c=K.T, lower=1, overwrite_c=1)
@@ -195,7 +193,7 @@ class Session(SessionOf["Point"]):
         """The machine at weights, from coefficients b; `machine` and `kernel` are those of the last call."""
         problem = self.problem
         self.n_machines += 1
-        self.kernel = problem.gram.combine(weights * problem.scale, self._room)
+        self.kernel = self._room = problem.gram.combine(weights * problem.scale, self._room)
         self.machine = problem.machine_at(weights)
         error = entry_error(problem.gram, weights > 0)
         return Point(weights, self.machine.solve(self.kernel, tol=tol, warm_start=b, entry_error=error))

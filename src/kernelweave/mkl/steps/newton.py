@@ -135,12 +135,12 @@ def _first(session: Session, weight_set: ShareSet) -> tuple[Array, Array]:
     """Starting shares, and quadratic forms that rank the kernels: those of the machine on the average kernel."""
     problem, warm = session.problem, session.warm
     if warm.weights is not None and warm.dual_coef is not None:
-        return _shares_of(session.start(), weight_set), problem.quad(warm.dual_coef)
+        return _shares_of(warm.weights, weight_set), problem.quad(warm.dual_coef)
     equal = weight_set.start(problem.n_kernels)
     b = session.solve(equal, LOOSEST, warm.dual_coef).machine.dual_coef
     session.warm, quadratic_forms = WarmStart(warm.weights, b), problem.quad(b)
     if warm.weights is not None:
-        return _shares_of(session.start(), weight_set), quadratic_forms
+        return _shares_of(warm.weights, weight_set), quadratic_forms
     shares = np.zeros(len(quadratic_forms))
     few = max(min(FIRST, len(quadratic_forms)), weight_set.fewest)
     shares[np.argsort(-quadratic_forms, kind="stable")[:few]] = 1.0 / few
