@@ -439,6 +439,6 @@ def test_earlier_versions_of_scikit_learn_call_in_the_same_order(monkeypatch):
     with pytest.raises(ValueError, match="failed"):
         own.fit(1, fail=True)
     assert [call[1] for call in calls[-2:]] == ["teardown", "teardown"]
-    assert calls[-3][1] == "end" and calls[-3][2] == "step"
+    assert calls[-3][1:3] == ("end", "step")
     # without a fit's own task there is nothing to end
     assert earlier.with_callbacks(lambda estimator: 5)(Fit()) == 5
