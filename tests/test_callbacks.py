@@ -426,8 +426,14 @@ def test_earlier_versions_of_scikit_learn_call_in_the_same_order(monkeypatch):
     assert own.fit(1) is None
     assert own.set_callbacks(Listener("a"), Listener("b")) is own
     assert own.fit(1) is False
-    each = [("setup", "fit", 2), ("begin", "fit", None), ("begin", "step", "fit"), ("end", "step", 0), ("end", "fit", 2),
-            ("teardown", "fit")]  # fmt: skip
+    each = [
+        ("setup", "fit", 2),
+        ("begin", "fit", None),
+        ("begin", "step", "fit"),
+        ("end", "step", 0),
+        ("end", "fit", 2),
+        ("teardown", "fit"),
+    ]
     assert calls == [(name, *one) for one in each for name in "ab"]
     assert "_callback_fit_ctx" not in vars(own)
     # all are called, and one is enough to stop

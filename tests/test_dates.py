@@ -1,6 +1,6 @@
 """Columns of dates: trend, season and elapsed time, from every kind of frame, in fits, files and graphs.
 
-Modules: `views/dates`, `views/tables`.
+Modules: `views/dates`, `views/tables`, `views/columns`, `views/encoding`.
 """
 
 import datetime

@@ -1,6 +1,6 @@
 """A parameter is declared once: everything that people see of it follows from the constructor and its docstring.
 
-Modules: `_declarations`, `_parameters`, `_docstrings`, `_forms`.
+Modules: `_declarations`, `_parameters`, `_docstrings`, `_forms`, `_lazy`.
 """
 
 import importlib

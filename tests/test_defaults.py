@@ -1,6 +1,6 @@
 """What a plain fit takes: the rule on made-up tables, noise, C, words, files, and that all ways in agree.
 
-Modules: `estimators/defaults`, `estimators/choosing`, `recipe`, `gram/uninformative`.
+Modules: `estimators/defaults`, `estimators/choosing`, `recipe`, `gram/uninformative`, `normalizers`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Kernels that take numbers from training rows: against the same numbers taken by hand.
 
-Modules: `kernels/stationary`, `kernels/steps`, `kernels/training_rows`, `kernels/pairs`,
-`kernels/composed`, `kernels/learnt`.
+Modules: `kernels/stationary`, `kernels/steps`, `kernels/training_rows`, `kernels/pairs`, `kernels/composed`,
+`kernels/learnt`, `kernels/base`, `kernels/parsing`.
 """
 
 import itertools

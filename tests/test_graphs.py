@@ -1,6 +1,6 @@
 """The Weisfeiler-Lehman kernel against refinement by hand, under permutations, and in models.
 
-Modules: `kernels/graphs`, `kernels/counts`.
+Modules: `kernels/graphs`, `kernels/counts`, `persistence/states`, `views/container`.
 """
 
 from __future__ import annotations

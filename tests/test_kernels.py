@@ -1,7 +1,7 @@
 """Kernels as values: their matrices by formulas, algebra, text and refusals.
 
-Modules: `kernels`, `kernels/base`, `kernels/categorical`, `kernels/composed`, `kernels/dot`,
-`kernels/given`, `kernels/learnt`, `kernels/parsing`.
+Modules: `kernels`, `kernels/base`, `kernels/categorical`, `kernels/composed`, `kernels/dot`, `kernels/given`,
+`kernels/learnt`, `kernels/parsing`, `kernels/pairs`, `kernels/stationary`, `functions`.
 """
 
 import math

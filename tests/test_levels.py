@@ -1,6 +1,6 @@
 """Columns that name the rows, and columns with many levels, in plain fits.
 
-Modules: `views/levels`.
+Modules: `views/levels`, `persistence/onnx_file`, `recipe`, `views/encoding`, `views/tables`, `_sparse`.
 """
 
 import numpy as np

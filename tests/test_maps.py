@@ -1,6 +1,6 @@
 """Maps of rows to features close to kernels: pivots, random features, and bases of single columns.
 
-Modules: `kernels/maps`, `kernels/additive`, `gram/random_pivots`, `kernels/base`.
+Modules: `kernels/maps`, `kernels/additive`, `gram/random_pivots`, `kernels/base`, `kernels/learnt`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Functions of two objects as kernels: on every kind of cell, computed once, checked, repaired, in folds and files.
 
-Modules: `kernels/given`, `views/columns`, `views/container`, `estimators/texts`.
+Modules: `kernels/given`, `views/columns`, `views/container`, `estimators/texts`, `views/tables`.
 """
 
 from __future__ import annotations

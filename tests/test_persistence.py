@@ -1,6 +1,7 @@
 """Model files: the same outputs after a round trip, and nothing that could run code.
 
-Modules: `persistence`, `fitting/rowless`, `persistence/archive`, `persistence/foreign`, `persistence/states`.
+Modules: `persistence`, `fitting/rowless`, `persistence/archive`, `persistence/foreign`, `persistence/states`,
+`kernels/composed`, `kernels/maps`, `views/selection`.
 """
 
 import gzip

@@ -1,7 +1,7 @@
 """Machines on rows that are read in chunks: the same as in memory, whatever the chunks, sources and workers.
 
 Modules: `rows/row_features`, `rows/validation`, `gram/chunked`, `mkl/features/row_machine`, `mkl/features/row_newton`,
-`rows/chunks`.
+`rows/chunks`, `rows/sampling`.
 """
 
 from __future__ import annotations
