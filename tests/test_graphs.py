@@ -273,7 +273,7 @@ def test_labels_of_nodes_and_edges_are_read_in_every_form():
         ([(0, -1)], ["a", "b"]),
         ([(0, 0.5)], ["a", "b"]),
         np.zeros((2, 3)),
-        5,
+        {1},
     ):
         with pytest.raises(kw.InputError, match="The graph of row 1, counted from 0"):
             k(column([plain, wrong]))
