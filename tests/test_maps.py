@@ -434,3 +434,13 @@ def test_what_a_map_is_close_to_and_how_wide_it_is(X):
     weighted = approximate(RBF(0.5), Nystroem(pivots=X[:20])).fitted(X, w)
     own = np.diag(K - C @ np.linalg.solve(K[:20, :20], C.T))
     assert weighted.map.left_out.share == pytest.approx(w @ own / w.sum(), rel=1e-6)
+
+
+def test_pivots_end_at_the_share_that_may_be_left_out(X):
+    left = []
+    for tol in (0.6, 0.3, 0.1):
+        found = approximate(RBF(0.5), Nystroem(200, tol=tol)).fitted(X).map
+        assert found.left_out.share <= tol
+        left.append(found.width)
+    assert left[0] < left[1] < left[2] < 200
+    assert approximate(RBF(0.5), Nystroem(200, tol=0.0)).fitted(X).map.width == 200
