@@ -19,6 +19,7 @@ from kernelweave.views import (
     Cells,
     ColumnMask,
     ColumnSlice,
+    GramEncoder,
     GramTable,
     SparseTable,
     Table,
@@ -802,3 +803,34 @@ def test_encoders_of_views_have_the_tables_of_each(rich):
     empty = TableEncoder().fit(sparse.csr_array(np.eye(3))).empty(2)
     assert empty.empty_rows().tolist() == [True, True]
     assert empty.n_columns == 3
+
+
+def test_rows_of_precomputed_views_keep_their_values_and_diagonal():
+    A = np.arange(18.0).reshape(6, 3) % 5
+    K = A @ A.T
+    whole = precomputed(K)
+    encoder = GramEncoder()
+    train = np.array([4, 0, 3])
+    table = encoder.fit_transform(whole[train])
+    np.testing.assert_array_equal(table.matrix, K[np.ix_(train, train)])
+    np.testing.assert_array_equal(table.diagonal, np.diag(K)[train])
+    np.testing.assert_array_equal(table.index, [0, 1, 2])
+    new = np.array([5, 1])
+    same = encoder.transform(whole[new])
+    np.testing.assert_array_equal(same.matrix, K[np.ix_(new, train)])
+    np.testing.assert_array_equal(same.diagonal, np.diag(K)[new])
+    np.testing.assert_array_equal(same.index, [-1, -1])
+    # a matrix with a column for each training row, and rows of one
+    cross = precomputed(K[np.ix_([1, 2, 5], train)])
+    for view, rows in ((cross, [1, 2, 5]), (cross[np.array([2, 0])], [5, 1]), (cross.matrix, [1, 2, 5])):
+        found = encoder.transform(view)
+        np.testing.assert_array_equal(found.matrix, K[np.ix_(rows, train)])
+        assert np.isnan(found.diagonal).all()
+        assert (found.index == -1).all()
+        assert len(found.diagonal) == len(rows)
+    empty = encoder.empty(2)
+    assert empty.matrix.shape == (2, 3)
+    assert np.isnan(empty.matrix).all()
+    part = table.rows([2, 0])
+    np.testing.assert_array_equal(part.index, [2, 0])
+    np.testing.assert_array_equal(part.diagonal, np.diag(K)[train][[2, 0]])
