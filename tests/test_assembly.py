@@ -1,6 +1,6 @@
 """From kernels and rows to representations: which one is chosen, and that all give the same matrices.
 
-Modules: `gram/building`, `fitting/source`, `fitting/stacks`, `fitting/linear`.
+Modules: `gram/building`, `fitting/source`, `fitting/stacks`, `fitting/linear`, `views/tables`.
 """
 
 import re

@@ -9,7 +9,21 @@ import pytest
 
 from kernelweave import banks
 from kernelweave._checks import InputError
-from kernelweave.kernels import RBF, Categorical, Kernel, Linear, Polynomial
+from kernelweave.kernels import (
+    RBF,
+    Categorical,
+    CharNGrams,
+    Descriptors,
+    Fingerprints,
+    Kernel,
+    Laplacian,
+    Linear,
+    Matern,
+    Metric,
+    Polynomial,
+    Tanimoto,
+    Tokens,
+)
 from kernelweave.views import Table, as_table
 
 
@@ -175,3 +189,42 @@ def test_get_unknown():
         InputError, match=r"Unknown bank 'rsl2'\. Did you mean 'rls2'\?.*'mlmkl', 'per_column', 'rkl', 'rls2'"
     ):
         banks.get("rsl2", 3)
+
+
+def test_banks_of_single_columns_and_learnt_metrics():
+    assert banks.texts() == [CharNGrams(n=(2, 4)), Tokens(n=1)]
+    assert banks.texts("note") == [CharNGrams().on(["note"]), Tokens().on(["note"])]
+    assert banks.texts(0) == [CharNGrams().on([0]), Tokens().on([0])]
+    forms = ("morgan", "path", "pairs", "torsions", "maccs")
+    shapes = [RBF(("median", 0.25)), Matern("median", nu=1.5), Matern(("median", 0.25), nu=2.5)]
+    wanted = [
+        *(Tanimoto().prepared(Fingerprints(form)) for form in forms),
+        *(one.prepared(Descriptors(), "standardize") for one in shapes),
+    ]
+    assert sorted(map(repr, banks.molecules())) == sorted(map(repr, wanted))
+    assert banks.molecules()[5:] == wanted[5:]
+    assert banks.molecules("smiles") == [kernel.on(["smiles"]) for kernel in banks.molecules()]
+    usual = [Linear(), RBF("median"), Laplacian("median")]
+    learnt = [Linear(), RBF(1.0), Laplacian("median")]
+    assert banks.metric() == [
+        *(kernel.prepared("standardize") for kernel in usual),
+        *(kernel.prepared("standardize", Metric(by="ard")) for kernel in learnt),
+    ]
+    widths = [("median", 0.25), "median", ("median", 4.0)]
+    for form in ("diagonal", "full"):
+        step = Metric(by="rfm", form=form)
+        shapes = [Linear(), *map(RBF, widths), *map(Laplacian, widths)]
+        assert banks.metric("rfm", form) == [kernel.prepared("standardize", step) for kernel in shapes]
+    # what else a table holds
+    table = pd.DataFrame({"a": [1.0, 2.0, 3.5, 5.0], "b": [0.5, 1.5, 0.25, 3.0]})
+    assert len(banks.default(table)) == 8
+    assert banks.default(table, regression=True)[8:] == [
+        RBF("median").prepared("standardize").on([name]) for name in ("a", "b")
+    ]
+    words = Table(np.zeros((4, 2)), names=("note", "age"), levels=(-1, 0))
+    found = banks.per_column(words)
+    assert found[-2:] == banks.texts("note")
+    assert {kernel.columns for kernel in found[10:-2]} == {("age",)}
+    assert banks.per_column(Table(np.zeros((4, 1)), levels=(-1,))) == banks.texts()
+    unnamed = Table(np.zeros((4, 2)), levels=(0, -1))
+    assert banks.per_column(unnamed)[-2:] == banks.texts(1)

@@ -3,13 +3,20 @@
 Modules: `_callbacks`, `_interrupts`, `estimators/choosing`.
 """
 
+import importlib.util
 import itertools
+import signal
+import sys
+import threading
 
 import numpy as np
 import pytest
 from sklearn.utils.validation import check_is_fitted
 
 import kernelweave as kw
+from kernelweave import _callbacks
+from kernelweave._callbacks import ReportingMixin
+from kernelweave._interrupts import interrupts_deferred, interrupts_noticed
 from kernelweave.estimators import choosing
 from kernelweave.fitting.folds import FoldScores
 from kernelweave.fitting.task import PathStep
@@ -300,3 +307,144 @@ def test_a_path_function_keeps_what_is_done(rng):
         np.testing.assert_array_equal(path.weights, whole.weights[:3])
         assert [s.name for s in path.status] == ["CONVERGED", "CONVERGED", "INTERRUPTED"]
         assert "what was finished is returned" in path.status[-1].value
+
+
+def test_ctrl_c_waits_for_the_end_of_a_block_that_belongs_together():
+    done = []
+
+    def together():
+        with interrupts_deferred():
+            signal.raise_signal(signal.SIGINT)
+            done.append("inside")
+
+    with pytest.raises(KeyboardInterrupt):
+        together()
+    assert done == ["inside"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with interrupts_deferred():
+        done.append("quiet")
+    with pytest.raises(ValueError, match="own"), interrupts_deferred():
+        raise ValueError("own")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    got = []
+    before = signal.signal(signal.SIGINT, lambda *given: got.append(given))
+    try:
+        with interrupts_deferred():
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+            assert not got
+        assert [number for number, _ in got] == [signal.SIGINT]
+        assert got[0][1].f_code.co_name == "test_ctrl_c_waits_for_the_end_of_a_block_that_belongs_together"
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        with interrupts_deferred(), interrupts_noticed() as pressed:
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+            assert pressed() is False
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_inside_is_noticed_where_it_was_caught():
+    with interrupts_noticed() as pressed:
+        assert pressed() is False
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        assert pressed() is True
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with interrupts_noticed() as other:
+        assert other() is False
+    with pytest.raises(KeyboardInterrupt), interrupts_noticed():
+        raise KeyboardInterrupt
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    found = []
+
+    def elsewhere():
+        with interrupts_deferred(), interrupts_noticed() as pressed:
+            found.append((signal.getsignal(signal.SIGINT) is signal.default_int_handler, pressed()))
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert found == [(True, False)]
+
+
+@pytest.mark.parametrize("n_steps", [None, 3])
+def test_steps_are_printed_and_told_to_those_who_listen(capsys, n_steps):
+    class Fit(ReportingMixin):
+        verbose = True
+
+    quiet = Fit()
+    quiet.verbose = False
+    assert quiet._reporter(n_steps, None, None) is None
+    quiet._reported()
+    report = Fit()._reporter(n_steps, None, None)
+    assert report("first") is False
+    assert report("second") is False
+    of = " of 3" if n_steps else ""
+    found = capsys.readouterr()
+    assert found.err == f"Fit: step 1{of}: first\nFit: step 2{of}: second\n"
+    assert found.out == ""
+
+
+def test_earlier_versions_of_scikit_learn_call_in_the_same_order(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.callback", None)
+    spec = importlib.util.spec_from_file_location("earlier_callbacks", _callbacks.__file__)
+    earlier = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "earlier_callbacks", earlier)
+    spec.loader.exec_module(earlier)
+    calls = []
+
+    class Listener:
+        def __init__(self, name, stop=False):
+            self.name, self.stop = name, stop
+
+        def setup(self, estimator, context):
+            calls.append((self.name, "setup", context.task_name, context.max_subtasks))
+
+        def on_fit_task_begin(self, estimator, context):
+            calls.append((self.name, "begin", context.task_name, context.parent and context.parent.task_name))
+
+        def on_fit_task_end(self, estimator, context):
+            calls.append((self.name, "end", context.task_name, context.max_subtasks))
+            return self.stop
+
+        def teardown(self, estimator, context):
+            calls.append((self.name, "teardown", context.task_name))
+
+    class Fit(earlier.ReportingMixin):
+        @earlier.with_callbacks
+        def fit(self, X, *, fail=False):
+            """Documented."""
+            report = self._reporter(2, X, None)
+            found = report and report("step")
+            if fail:
+                raise ValueError("failed")
+            self._reported()
+            return found
+
+    assert Fit.fit.__doc__ == "Documented."
+    own = Fit()
+    assert own.fit(1) is None
+    assert own.set_callbacks(Listener("a"), Listener("b")) is own
+    assert own.fit(1) is False
+    each = [
+        ("setup", "fit", 2),
+        ("begin", "fit", None),
+        ("begin", "step", "fit"),
+        ("end", "step", 0),
+        ("end", "fit", 2),
+        ("teardown", "fit"),
+    ]
+    assert calls == [(name, *one) for one in each for name in "ab"]
+    assert "_callback_fit_ctx" not in vars(own)
+    # all are called, and one is enough to stop
+    for order in (("a", True), ("b", False)), (("a", False), ("b", True)):
+        calls.clear()
+        assert own.set_callbacks(*(Listener(*one) for one in order)).fit(1) is True
+        assert [call[0] for call in calls] == ["a", "b"] * 6
+    calls.clear()
+    with pytest.raises(ValueError, match="failed"):
+        own.fit(1, fail=True)
+    assert [call[1] for call in calls[-2:]] == ["teardown", "teardown"]
+    assert calls[-3][1:3] == ("end", "step")
+    # without a fit's own task there is nothing to end
+    assert earlier.with_callbacks(lambda estimator: 5)(Fit()) == 5

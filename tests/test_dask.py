@@ -1,6 +1,6 @@
 """Dask: the same sums, paths and predictions on workers, of which one may be lost.
 
-Modules: `rows/dask_rows`, `rows/parallel`, `rows/collecting`, `rows/predicting`.
+Modules: `rows/dask_rows`, `rows/parallel`, `rows/collecting`, `rows/predicting`, `rows/sources`.
 """
 
 import os

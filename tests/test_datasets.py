@@ -544,3 +544,56 @@ def test_one_column_with_its_digits_is_no_rounded_copy():
     assert "rounded" in find_fault("sonar", RawTable(columns, [["0.123", "1.200000", "0.1234"]]))
     for row in (["0.1234", "0.5", "1"], ["0.5", "0.1234", "1"]):
         assert find_fault("sonar", RawTable(columns, [["0.5", "0.5", "1"], row])) == ""
+
+
+def test_faults_need_all_of_their_signs():
+    def table(rows, columns=("a", "target")):
+        return RawTable(columns, rows)
+
+    complete = [["1", "x"], ["2", "y"]]
+    assert "lymph" in find_fault("wpbc", table(complete))
+    assert find_fault("wpbc", table([*complete, ["", "x"]])) == ""
+    assert "rounded" in find_fault("sonar", table([["0.123", "R"], ["0.5000", "M"], ["", "M"]]))
+    assert find_fault("sonar", table([["0.123", "R"], ["0.1234", "M"]])) == ""
+    assert "ranks" in find_fault("servo", table([["1", "3"], ["1", "51.0"]]))
+    assert find_fault("servo", table([["1", "3"], ["1", "0.5"]])) == ""
+    assert "text instead" in find_fault("servo", table([["1", "a"]]))
+    for year, wrong in (("81", False), ("82", True)):
+        assert (
+            bool(find_fault("autompg", table([["80", "1"], [year, "1"]], ("model_year", "target")))) is wrong
+        )
+    for value, wrong in (("6.5", False), ("6.6", True)):
+        assert bool(find_fault("heart", table([["1", "0"], [value, "1"]], ("oldpeak", "target")))) is wrong
+    # the third problem: a2 is not 3 and a5 not 4, or a4 is 1 and a5 is 3
+    for cells, label in (
+        (("1", "2", "1"), "1"),
+        (("3", "1", "3"), "1"),
+        (("3", "2", "3"), "0"),
+        (("1", "1", "4"), "0"),
+        (("3", "1", "1"), "0"),
+    ):
+        for given in "01":
+            found = find_fault("monk3", table([[*cells, given]], ("a2", "a4", "a5", "target")))
+            assert bool(found) is (given != label)
+
+
+def test_what_is_here_and_how_it_is_said(folder, monkeypatch):
+    assert datasets.is_here("wdbc")
+    assert not datasets.is_here("sonar")
+    assert not datasets.is_here("14cancer")
+    with pytest.raises(InputError, match="Unknown data set"):
+        datasets.is_here("none")
+    data = datasets.load("wdbc")
+    assert repr(data) == "Dataset('wdbc', 569 x 30, binary, classes B, M)"
+    assert set(datasets.names()) == set(registry())
+    for name, row in registry().items():
+        assert info(name) is row
+        assert row.name == name
+        assert set(row.standardized) <= set(row.papers) <= {"rls2", "rkl", "mlmkl"}
+        for value in vars(row).values():
+            assert not isinstance(value, list)
+        if row.layout is not None:
+            hash(row.layout)
+    name = next(name for name, row in registry().items() if "rkl" not in row.papers)
+    with pytest.raises(InputError, match="not used by the protocol 'rkl'"):
+        datasets.load(name, protocol="rkl")

@@ -1,6 +1,6 @@
 """Columns of dates: trend, season and elapsed time, from every kind of frame, in fits, files and graphs.
 
-Modules: `views/dates`, `views/tables`.
+Modules: `views/dates`, `views/tables`, `views/columns`, `views/encoding`.
 """
 
 import datetime
@@ -390,3 +390,14 @@ def test_tables_are_made_of_forms():
     np.testing.assert_array_equal(table.like(np.array([[200.0]])).take(), [[0.0]])
     with pytest.raises(kw.InputError, match="a form of dates"):
         Table([[0.0]], levels=(DATE,), dates=("when",))
+
+
+def test_two_dates_of_every_year_are_no_season_though_some_years_are_longer():
+    found = [pd.Timestamp(year, *day) for year in range(2019, 2026) for day in ((3, 2), (11, 1))]
+    assert "year" not in taken_form(found).periods
+    assert "year" in taken_form([*found, pd.Timestamp(2020, 7, 9)]).periods
+
+
+def taken_form(days):
+    values, _ = read_dates(np.array(days, dtype="datetime64[D]"), "column 0")
+    return date_forms({0: values})[0]

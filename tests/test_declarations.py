@@ -1,6 +1,6 @@
 """A parameter is declared once: everything that people see of it follows from the constructor and its docstring.
 
-Modules: `_declarations`, `_parameters`, `_docstrings`, `_forms`.
+Modules: `_declarations`, `_parameters`, `_docstrings`, `_forms`, `_lazy`.
 """
 
 import importlib
@@ -9,7 +9,8 @@ import pickle
 import pkgutil
 import re
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -22,11 +23,39 @@ pytest.importorskip("cyclopts")
 pytest.importorskip("pydantic")
 
 import kernelweave as kw
-from kernelweave._declarations import USUAL, declared
-from kernelweave._docstrings import read_docstring
-from kernelweave._forms import shown
+from kernelweave import _allowance
+from kernelweave._declarations import USUAL, Declared, declared
+from kernelweave._docstrings import (
+    InheritedTexts,
+    inherits_attributes,
+    inherits_parameters,
+    read_docstring,
+    texts_of,
+)
+from kernelweave._forms import ShortRepr, names_in, numbered, shown
 from kernelweave._lazy import Registry
-from kernelweave._parameters import Choice, Flag, Number, OneOf, Shown, Text, Unfit, Whole, rules_of, said
+from kernelweave._parameters import (
+    Choice,
+    Each,
+    Flag,
+    Function,
+    InstanceOf,
+    MaxTime,
+    Number,
+    OneOf,
+    Shown,
+    Switch,
+    Text,
+    Texts,
+    Unfit,
+    Whole,
+    checked,
+    renamed,
+    rules_of,
+    said,
+    unchecked,
+    with_present_names,
+)
 from kernelweave.kernels.base import KERNELS
 from kernelweave.learners import LEARNERS, Uniform
 from kernelweave.learners import base as learners_base
@@ -649,3 +678,284 @@ def test_numbers_end_where_products_would_overflow_or_underflow():
         for sign in (1.0, -1.0):
             with pytest.raises(Unfit, match=text):
                 rule.read(sign * value)
+
+
+@pytest.mark.parametrize(
+    ("rule", "kinds", "words", "good", "bad"),
+    [
+        (Number(above=0), ("float",), "a finite number > 0", [1e-9, 3], [0, -1, np.inf, np.nan, True, "1", None]),
+        (Number(least=0, below=1), ("float",), "a number >= 0 and < 1", [0, 0.99], [-1e-9, 1, 2]),
+        (Number(most=2), ("float",), "a finite number <= 2", [2, -5], [2.1]),
+        (Number(infinite=True), ("float",), "a number (float('inf') is allowed)", [np.inf], [np.nan]),
+        (Whole(2, 4), ("int",), "a whole number from 2 to 4", [2, 4, np.int32(3)], [1, 5, 2.0, True]),
+        (Whole(), ("int",), "a whole number", [-(2**31) + 1, 2**31 - 1], [2**31, -(2**31)]),
+        (Whole(most=-1), ("int",), "a whole number <= -1", [-1], [0]),
+        (Flag(), ("bool",), "True or False", [True, np.False_], [0, 1, "yes", None]),
+        (OneOf("a", 2, None, True), ('"a"', "2", "None", "True"), "'a', 2, None or True", ["a", 2, None], [1, "b"]),
+        (OneOf("a"), ('"a"',), "'a'", ["a"], ["b", None]),
+        (OneOf("a", known={"b": 0}), ('"a"', '"b"'), "'a' or 'b'", ["a", "b"], ["c"]),
+        (Text(), ("str",), "text", ["", "x"], [Path("x"), 1, b"x"]),
+        (Text(path=True), ("str", "PathLike"), "text or a path", [Path("x"), "x"], [1]),
+        (Texts(), ("Sequence[str]",), "a list of texts", [["a"], []], ["a", {"a"}, [1], {"a": 1}, 3]),
+        (Each(Whole(0)), ("Sequence[int]",),
+         "a non-empty list, each entry a whole number >= 0", [[0, 1]], [[], [-1], {1}, 1]),
+        (Each(Text(), empty=True), ("Sequence[str]",), "a list, each entry text", [[], ["a"]], ["a", [1]]),
+        (Each(Text() | Whole(1)), ("Sequence[str | int]",),
+         "a non-empty list, each entry text or a whole number >= 1", [["a", 1]], [[0]]),
+        (Function(), ("Callable",), "a function", [len, lambda: 1], [1, "len"]),
+        (InstanceOf((int, str), "a thing"), ("int", "str"), "a thing", [1, "a"], [1.5]),
+        (Whole(1) | None, ("int", "None"), "a whole number >= 1 or None", [1, None], [0, "none"]),
+    ],
+)  # fmt: skip
+def test_what_rules_take_and_say(rule, kinds, words, good, bad):
+    assert rule.kinds() == kinds
+    assert rule.words() == words
+    for value in good:
+        found = rule.read(value)
+        assert found is value or found == value
+    for value in bad:
+        with pytest.raises(Unfit):
+            rule.read(value)
+
+
+def test_fields_have_the_bounds_of_their_rules():
+    for rule, form in (
+        (Number(above=1, most=3), ("number", (), 1, 3)),
+        (Number(least=1, below=3), ("number", (), 1, 3)),
+        (Number(above=0, least=1), ("number", (), 1, None)),
+        (Number(below=5, most=3), ("number", (), None, 3)),
+        (Whole(1, 7), ("whole number", (), 1, 7)),
+        (Flag(), ("yes/no", (), None, None)),
+        (OneOf(True, None, 0.5, "a"), ("choice", ("true", "none", "0.5", "a"), None, None)),
+        (Text(), ("text", (), None, None)),
+        (Number(least=1) | InstanceOf((set,), "a set") | None, ("number", (), 1, None)),
+        (Number(least=1) | Whole(2), ("text", (), None, None)),
+    ):
+        found = rule.form()
+        assert (found.kind, found.choices, found.least, found.most) == form
+    assert (Text() | OneOf("auto", 3)).parse("3") == 3
+    assert (Number(above=0, remedy="") | Number(above=0, remedy="More.")).remedy == "More."
+
+
+def test_values_are_written_and_shown():
+    assert said([1, None, True]) == "1; none; true"
+    assert said(((1, 2), (3, 4))) == said([[1, 2], [3, 4]]) == "1; 2 | 3; 4"
+    assert said(("a", [1])) == "a | 1"
+    assert said("None") == "None"
+    assert shown(10**5000) == "a very large number"
+    assert repr(OneOf("a", known={"b": 0})) == "OneOf('a', 'b')"
+    assert names_in(" a, b,,c ") == names_in(["a", "b", "c"]) == names_in(("a", "b", "c")) == ["a", "b", "c"]
+    assert numbered(1, "class", "classes") == "1 class"
+    assert numbered(3, "class", "classes") == "3 classes"
+
+    class Place(Enum):
+        HERE = 3
+
+    @dataclass
+    class Few(ShortRepr):
+        a: object
+        b: object = field(default=0, repr=False)
+
+    for value, text in (
+        (Place.HERE, "HERE"),
+        (1.23456, "1.235"),
+        (np.zeros(6), "[0, 0, 0, 0, 0, 0]"),
+        (np.zeros(7), "<array 7>"),
+        (np.zeros((2, 3)), "<array 2 x 3>"),
+        (np.float64(0.5), "0.5"),
+        ([0.5, (1, 2.25)], "[0.5, (1, 2.25)]"),
+        (list(range(7)), "<list of 7>"),
+        ({k: 0 for k in range(7)}, "<dict of 7>"),
+        ("x" * 78, repr("x" * 78)),
+        ("x" * 79, "<str>"),
+        (Few("x" * 78), f"Few(a={'x' * 78!r})"),
+        (None, "None"),
+    ):
+        assert repr(Few(value)) == f"Few(a={text})"
+
+
+def test_former_names_of_parameters_are_taken_for_one_version():
+    @renamed(old="new")
+    @checked
+    def twice(number: int, *, new: Annotated[int, Whole(1)] = 1) -> int:
+        return number * new
+
+    assert twice(2, new=3) == 6
+    with pytest.warns(DeprecationWarning, match="`old` of twice is now `new`") as found:
+        assert twice(2, old=3) == 6
+    assert [Path(one.filename).name for one in found] == [Path(__file__).name]
+    with pytest.raises(kw.InputError, match="former name"):
+        twice(2, old=3, new=3)
+    with pytest.raises(kw.InputError, match="`new` must be a whole number >= 1"):
+        twice(2, new=0)
+    inner = unchecked(twice)
+    assert inner(2, new=-3) == -6
+    given = {"old": 1, "other": 2}
+    with pytest.warns(DeprecationWarning, match="of it is now"):
+        with_present_names(given, {"old": "new", "past": "present"}, "it")
+    assert given == {"new": 1, "other": 2}
+
+
+def test_arguments_are_checked_by_place_and_by_name_and_the_time_counts_inside():
+    @checked
+    def used(
+        a: Annotated[float, Number()], b: int = 2, *more: int, max_time: MaxTime = None, c: Switch = False
+    ):
+        return a, b, more, c, _allowance.used_up() or _allowance._NOW.get()
+
+    a, b, more, c, left = used(np.float64(1), 3, 4, 5, c=np.True_)
+    assert (type(a), a, b, more, c, left) == (float, 1.0, 3, (4, 5), True, None)
+    for call in (lambda: used("1"), lambda: used(a="1"), lambda: used(1, c=1), lambda: used(1, max_time=0)):
+        with pytest.raises(kw.InputError, match="must be"):
+            call()
+    assert used(1, max_time=1e-9)[-1] == "seconds"
+    assert used(1, max_time=100)[-1].end < np.inf
+    assert str(inspect.signature(used).parameters["c"]) == "c: bool = False"
+
+
+def test_a_setting_that_is_none_or_its_usual_number_is_the_default():
+    def settle(rule, value, **more):
+        return Declared("alpha", rule, Shown(**more), "", "", 1.0).settle(value)
+
+    assert settle(Number(above=0), "0.5") == 0.5
+    for text in ("", "  ", "auto", " Auto ", None):
+        assert settle(Number(above=0), text) is USUAL
+    assert settle(Number(above=0), 0, usual=0) is USUAL
+    assert settle(Number(above=0), 0.0, usual=0) is USUAL
+    for value, more in ((0, {}), (0, {"usual": 1}), (False, {"usual": 0}), ("none", {}), (-1, {"usual": 0})):
+        with pytest.raises(kw.InputError, match="`a` must be"):
+            settle(Number(above=0), value, setting="a", **more)
+    assert settle(None, [1]) == [1]
+    assert repr(USUAL) == "USUAL"
+    plain = Declared("n_rows", Whole(1), Shown(), "int", "How many.", 3)
+    assert (plain.setting, plain.label, plain.help) == ("n_rows", "N rows", "How many.")
+    said_ = replace(plain, shown=Shown(label="Rows", help="As text.", setting="rows"))
+    assert (said_.setting, said_.label, said_.help) == ("rows", "Rows", "How many. As text.")
+    assert replace(plain, shown=Shown(setting=None)).setting == ""
+    assert replace(plain, rule=None).setting == ""
+    assert replace(plain, rule=None).form.kind == "text"
+
+
+def test_texts_of_parameters_come_from_where_they_are_described():
+    def first(a, b, c):
+        """One.
+
+        Parameters
+        ----------
+        a : int
+            First a.
+        b : float, default=2.0
+            First b.
+        """
+
+    def second(a, b, c):
+        """Two.
+
+        Parameters
+        ----------
+        b, c : str, optional
+            Second.
+        """
+
+    @texts_of(first, second)
+    def own(c, a, b):
+        """Own.
+
+        More.
+
+        Parameters
+        ----------
+        a : set
+            Own a.
+
+        Returns
+        -------
+        None
+        """
+
+    found = read_docstring(own.__doc__)
+    assert list(found.parameters) == ["c", "a", "b"]
+    assert [one.about for one in found.parameters.values()] == ["Second.", "Own a.", "First b."]
+    assert [one.kind for one in found.parameters.values()] == ["str", "set", "float"]
+    assert found.parameters["b"].written == "float, default=2.0"
+    assert (found.summary, found.text) == ("Own.", "More.")
+    assert found.sections["Returns"] == "None"
+
+    class Base:
+        """Base.
+
+        Parameters
+        ----------
+        x : int
+            Of the base.
+
+        Attributes
+        ----------
+        z : int
+            Seen.
+        """
+
+        def __init__(self, x, y): ...
+
+    class Made(Base):
+        """Made.
+
+        Parameters
+        ----------
+        y : int
+            Of this.
+
+        Attributes
+        ----------
+        w : int
+            Own.
+        """
+
+    inherits_parameters(Made)
+    inherits_attributes(Made)
+    found = read_docstring(Made.__doc__)
+    assert {name: one.about for name, one in found.parameters.items()} == {
+        "x": "Of the base.",
+        "y": "Of this.",
+    }
+    assert list(found.parameters) == ["x", "y"]
+    assert list(found.entries("Attributes")) == ["w", "z"]
+    assert found.fields.keys() == {"w", "z", "x", "y"}
+    assert isinstance(vars(Made)["__doc__"], str)
+
+    class Told(InheritedTexts):
+        def call(self, a):
+            """What it does.
+
+            Parameters
+            ----------
+            a : int
+                The number.
+            """
+
+        def other(self, a):
+            """Other.
+
+            Parameters
+            ----------
+            a : int
+                Another.
+            """
+
+    class Retold(Told):
+        def call(self, a):
+            """In another way."""
+
+        @classmethod
+        def other(self, a):
+            """Parameters of its own.
+
+            Parameters
+            ----------
+            a : str
+                Own.
+            """
+
+    assert read_docstring(Retold.call.__doc__).parameters["a"].about == "The number."
+    assert read_docstring(Retold.call.__doc__).summary == "In another way."
+    assert read_docstring(Retold.other.__doc__).parameters["a"].about == "Own."

@@ -1,6 +1,6 @@
 """What a plain fit takes: the rule on made-up tables, noise, C, words, files, and that all ways in agree.
 
-Modules: `estimators/defaults`, `estimators/choosing`, `recipe`, `gram/uninformative`.
+Modules: `estimators/defaults`, `estimators/choosing`, `recipe`, `gram/uninformative`, `normalizers`.
 """
 
 from __future__ import annotations
@@ -554,3 +554,31 @@ def test_a_view_of_kernel_values_has_its_own_kernel():
     kernels, said = recipe.of_view(table)
     assert [type(one) for one in kernels] == [Precomputed]
     assert said == ["Kernel values, taken as they are."]
+
+
+def test_what_is_said_of_dates_and_where_learnt_metrics_go():
+    days = pd.to_datetime("2024-01-01") + pd.to_timedelta(np.arange(N), unit="D")
+    later = days + pd.to_timedelta(np.arange(N) % 7 + 3, unit="D")
+    frame = pd.DataFrame({"begun": days, "a": X[:, 0], "seen": later})
+    text = said(frame)
+    assert "'begun': dates from 2024-01-01 to 2024-02-29" in text
+    assert "Elapsed days from 'begun' to 'seen'." in text
+    assert "Elapsed" not in said(frame[["begun", "a"]])
+    step = kw.kernels.Metric(by="rfm")
+    in_metric = banks.metric("rfm")
+    assert kernels_of(frame[["begun"]], step=step) == in_metric
+    assert kernels_of(X, step=step, regression=True) == in_metric
+    assert (
+        kernels_of(frame.assign(kind=pd.Categorical(["u", "v"] * (N // 2)))[["kind"]], step=step) == in_metric
+    )
+    assert kernels_of(X, step=kw.kernels.Metric(by="ard")) == banks.metric("ard")
+    assert "RBF at its own width" in said(X, step=kw.kernels.Metric(by="ard"))
+    assert said(X, step=step).startswith(
+        "4 columns: standardised; in a learnt metric, Linear, and RBF at 1/4, 1 and 4"
+    )
+    views = {"one": X[:, :2], "two": X[:, 2:]}
+    assert kernels_of(views, step=step)[:7] == [
+        kw.kernels.On(kernel, kw.views.ViewColumns("one")) for kernel in in_metric
+    ]
+    # no Gaussians of single columns of views
+    assert len(kernels_of(views, regression=True)) == len(kernels_of(views)) == 2 * len(DENSE)

@@ -2,7 +2,8 @@
 
 array-api-strict has a second device, whose memory NumPy cannot read, and one without float64.
 
-Modules: `_devices`, `gram/device_gram`, `gram/stack`, `gram/row_checks`, `rows/predicting`, `gram/statistics`.
+Modules: `_devices`, `gram/device_gram`, `gram/stack`, `gram/row_checks`, `rows/predicting`, `gram/statistics`,
+`rows/folds`.
 """
 
 from types import SimpleNamespace

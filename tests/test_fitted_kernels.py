@@ -1,7 +1,7 @@
 """Kernels that take numbers from training rows: against the same numbers taken by hand.
 
-Modules: `kernels/stationary`, `kernels/steps`, `kernels/training_rows`, `kernels/pairs`,
-`kernels/composed`, `kernels/learnt`.
+Modules: `kernels/stationary`, `kernels/steps`, `kernels/training_rows`, `kernels/pairs`, `kernels/composed`,
+`kernels/learnt`, `kernels/base`, `kernels/parsing`.
 """
 
 import itertools
@@ -562,3 +562,69 @@ def test_middle_differences_of_one_column_are_those_of_all_pairs(kind, n, rng):
     pairs = np.sort(pairs[pairs > 1e-14 * pairs.max()])
     middle = [pairs[(len(pairs) - 1) // 2], pairs[len(pairs) // 2]] if len(pairs) else [0.0, 0.0]
     np.testing.assert_array_equal(_middle_on_line(x, 1e-14), middle)
+
+
+@pytest.mark.parametrize("n", [4, 5])
+@pytest.mark.parametrize("p", [1, 3])
+def test_widths_are_medians_and_spreads_with_weights_and_missing_cells(n, p, rng):
+    A = rng.normal(size=(n, p)) + 2.0
+    w = np.array([1.0, 2.0, 0.0, 3.0, 1.0])[:n]
+    again = np.repeat(A, w.astype(int), axis=0)
+    for kernel, metric in ((RBF("median"), "sqeuclidean"), (Laplacian("median"), "cityblock")):
+        assert kernel.fitted(A).gamma == pytest.approx(1 / np.median(pdist(A, metric)), rel=1e-10)
+        apart = pdist(again, metric)
+        assert kernel.fitted(A, w).gamma == pytest.approx(1 / np.median(apart[apart > 0]), rel=1e-10)
+    assert RBF("scale").fitted(A, w).gamma == pytest.approx(1 / (p * again.var()), rel=1e-10)
+    assert Laplacian(("scale", 3.0)).fitted(A, w).gamma == pytest.approx(3 / (p * again.std()), rel=1e-10)
+    lost = A.copy()
+    lost[0, 0] = np.nan
+    lost[3, 1:] = np.nan
+    for weights, known in ((None, lost), (w, np.repeat(lost, w.astype(int), axis=0))):
+        for form in (np.asarray, sparse.csr_array):
+            k = RBF("scale").prepared("skip").fitted(form(lost), weights)
+            wanted = 1 / (p * np.nanvar(known))
+            assert k.base.kernel.gamma == pytest.approx(wanted, rel=1e-9)
+    rows = TrainingRows(as_table(A), w, targets=A[:, :1])
+    np.testing.assert_array_equal(rows.targets, A[w > 0, :1])
+    np.testing.assert_array_equal(rows.weight, w[w > 0])
+    assert rows.on(None) is rows
+    np.testing.assert_array_equal(rows.on([0]).targets, rows.targets)
+    np.testing.assert_array_equal(rows.on([0]).weight, rows.weight)
+    with pytest.raises(InputError, match="positive weight"):
+        TrainingRows(as_table(A), np.zeros(n))
+
+
+def test_rows_that_targets_are_learnt_on_are_distinct_and_have_their_weights(monkeypatch, rng):
+    seen = []
+
+    class Told(Standardize):
+        from_targets, most_rows = True, 3
+
+        def fitted_to(self, table, targets, sample_weight=None):
+            seen.append((table.values, targets, sample_weight))
+            return self
+
+    A = np.repeat(rng.normal(size=(6, 2)), 2, axis=0)
+    y, w = np.arange(12.0)[:, None], np.arange(1.0, 13.0)
+    for own in (w, None):
+        rows = TrainingRows(as_table(A), own, targets=y)
+        some = rows.some(3)
+        assert len(some) == 6
+        assert len(np.unique(A[some], axis=0)) == 3
+        rows.after((Told(),))
+        values, targets, weights = seen.pop()
+        np.testing.assert_array_equal(values, A[some])
+        np.testing.assert_array_equal(targets, y[some])
+        assert (weights is None) == (own is None)
+        if own is not None:
+            np.testing.assert_array_equal(weights, w[some])
+        turned = np.arange(12)[::-1]
+        other = TrainingRows(as_table(A[turned]), None, targets=y)
+        assert {tuple(row) for row in A[turned][other.some(3)]} == {tuple(row) for row in A[some]}
+    rows = TrainingRows(as_table(A), w)
+    first, sums = rows.distinct
+    np.testing.assert_array_equal(np.sort(sums), np.sort(w.reshape(6, 2).sum(axis=1)))
+    thin, counted = TrainingRows(as_table(sparse.csr_array(A)), w).distinct
+    assert {(*A[i], s) for i, s in zip(first, sums, strict=True)} == {
+        (*A[i], s) for i, s in zip(thin, counted, strict=True)
+    }

@@ -1,6 +1,6 @@
 """The Weisfeiler-Lehman kernel against refinement by hand, under permutations, and in models.
 
-Modules: `kernels/graphs`, `kernels/counts`.
+Modules: `kernels/graphs`, `kernels/counts`, `persistence/states`, `views/container`.
 """
 
 from __future__ import annotations
@@ -240,3 +240,40 @@ def test_graphs_are_read_once_for_all_kernels_and_folds(monkeypatch):
     bank = [WeisfeilerLehman(2), WeisfeilerLehman(2, normalize=False), WeisfeilerLehman(1)]
     kw.MKLRegressorCV(bank, n_alphas=3, cv=3).fit({"graph": GRAPHS}, Y)
     assert sorted(counted) == [1, 2]
+
+
+def test_labels_of_nodes_and_edges_are_read_in_every_form():
+    class Drawn(SimpleNamespace):
+        """A graph as networkx has it, whose nodes have names in another order."""
+
+        def nodes(self, data=False):
+            own = [("c", {"label": "O"}), ("a", {"label": 6}), ("b", {})]
+            return own if data else [node for node, _ in own]
+
+        def edges(self, data=False):
+            own = [("a", "b", {"label": 2}), ("b", "c", {})]
+            return own if data else [edge[:2] for edge in own]
+
+    plain = ([(1, 2, "2"), (2, 0)], ["O", "6", ""])
+    others = [
+        ([(1, 2), (2, 0)], ["O", "6", ""]),
+        ([(1, 2, "2"), (2, 0)], ["6", "O", ""]),
+        ([(1, 2, "2"), (1, 0)], plain[1]),
+    ]
+    k = WeisfeilerLehman(2, normalize=False)
+    K = k(column([Drawn(), plain, *others]))
+    assert K[0, 0] == K[0, 1] == K[1, 1]
+    # an edge that is given twice, the other way round, counts once
+    twice = ([(2, 1, "2"), (1, 2, "2"), (0, 2)], plain[1])
+    assert k(column([twice, plain])).tolist() == [[K[0, 0]] * 2] * 2
+    assert (K[0, 2:] < K[0, 0]).all()
+    assert k(column([([], []), plain])).tolist() == [[0.0, 0.0], [0.0, K[0, 0]]]
+    for wrong in (
+        ([(0, 3)], ["a", "b"]),
+        ([(0, -1)], ["a", "b"]),
+        ([(0, 0.5)], ["a", "b"]),
+        np.zeros((2, 3)),
+        {1},
+    ):
+        with pytest.raises(kw.InputError, match="The graph of row 1, counted from 0"):
+            k(column([plain, wrong]))

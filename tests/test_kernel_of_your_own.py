@@ -1,4 +1,7 @@
-"""A kernel is one class in one file: what is defined here works in every learner, file, graph, text and list."""
+"""A kernel is one class in one file: what is defined here works in every learner, file, graph, text and list.
+
+Modules: `kernels/base`, `kernels/pairs`.
+"""
 
 from __future__ import annotations
 

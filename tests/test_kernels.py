@@ -1,7 +1,7 @@
 """Kernels as values: their matrices by formulas, algebra, text and refusals.
 
-Modules: `kernels`, `kernels/base`, `kernels/categorical`, `kernels/composed`, `kernels/dot`,
-`kernels/given`, `kernels/learnt`, `kernels/parsing`.
+Modules: `kernels`, `kernels/base`, `kernels/categorical`, `kernels/composed`, `kernels/dot`, `kernels/given`,
+`kernels/learnt`, `kernels/parsing`, `kernels/pairs`, `kernels/stationary`, `functions`.
 """
 
 import math
@@ -732,3 +732,21 @@ def test_parse(text, k):
 def test_parse_errors(text, message):
     with pytest.raises(InputError, match=message):
         parse(text)
+
+
+def test_values_of_a_statistic_are_the_callers_own():
+    """Also where they are the statistic itself."""
+    S = np.arange(6.0).reshape(2, 3)
+    for kernel in (Linear(), 1.0 * Linear(), Linear() + Linear(), Polynomial(1, 0.0), RBF(0.5)):
+        found = kernel.from_statistic(S)
+        assert not np.shares_memory(found, S)
+        found += 1.0
+        np.testing.assert_array_equal(S, np.arange(6.0).reshape(2, 3))
+
+
+def test_the_derivative_by_the_power_is_that_of_the_formula():
+    S = np.array([0.0, 0.3, 2.0, 40.0])
+    for gamma, power in ((0.5, 1.0), (2.0, 0.3)):
+        low, high = (RationalQuadratic(gamma, power + step).from_statistic(S) for step in (-1e-6, 1e-6))
+        found = RationalQuadratic(gamma, power).by_power(S)
+        np.testing.assert_allclose(found, (high - low) / 2e-6, atol=1e-8)

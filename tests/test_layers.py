@@ -1,6 +1,6 @@
 """Layers of kernels: derivatives against differences, twins, positive definiteness, kernels of new rows.
 
-Modules: `inspection/layers`, `mkl/layers`.
+Modules: `inspection/layers`, `mkl/layers`, `kernels/base`, `kernels/dot`, `kernels/composed`.
 """
 
 from dataclasses import dataclass

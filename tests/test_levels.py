@@ -1,6 +1,6 @@
 """Columns that name the rows, and columns with many levels, in plain fits.
 
-Modules: `views/levels`.
+Modules: `views/levels`, `persistence/onnx_file`, `recipe`, `views/encoding`, `views/tables`, `_sparse`.
 """
 
 import numpy as np
@@ -105,6 +105,10 @@ def test_levels_are_rare_below_three_rows():
     # half of the rows
     assert mostly_rare(np.r_[np.full(20, 1), 10, 10])
     assert not mostly_rare(np.r_[np.full(20, 1), 10, 11])
+    # of rows, and not of levels, at least half are in rare ones
+    assert mostly_rare(np.array([2] * 20 + [40]))
+    assert not mostly_rare(np.array([2] * 20 + [41]))
+    assert not mostly_rare(np.array([1] * 21 + [22]))
 
 
 def test_columns_of_a_table(frame, rng):

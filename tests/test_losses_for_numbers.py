@@ -1,6 +1,6 @@
 """Losses for numbers against other solvers of the same problem, and in estimators, files and commands.
 
-Modules: `machines/losses`.
+Modules: `machines/losses`, `persistence/states`.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """Kernels of low rank are found, whatever their spectrum, and the others are given up early.
 
-Modules: `gram/low_rank`, `gram/building`, `gram/stack`, `_loops/packed`, `fitting/source`.
+Modules: `gram/low_rank`, `gram/building`, `gram/stack`, `_loops/packed`, `fitting/source`, `kernels/pairs`.
 """
 
 import numpy as np

@@ -1,9 +1,11 @@
 """Maps of rows to features close to kernels: pivots, random features, and bases of single columns.
 
-Modules: `kernels/maps`, `kernels/additive`, `gram/random_pivots`, `kernels/base`.
+Modules: `kernels/maps`, `kernels/additive`, `gram/random_pivots`, `kernels/base`, `kernels/learnt`.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -23,6 +25,8 @@ from kernelweave.kernels import (
     Polynomial,
     RandomFeatures,
     approximate,
+    exact_kernel,
+    maps_of,
 )
 from kernelweave.persistence.states import from_state, to_state
 
@@ -359,3 +363,84 @@ def test_categories_count_as_indicators_in_bases():
     pandas = pytest.importorskip("pandas")
     k = Bins(2).fitted(pandas.DataFrame(frame))
     assert k.features(pandas.DataFrame(frame)).shape == (3, 6)
+
+
+def test_frequencies_are_drawn_as_the_settings_say():
+    rng = np.random.default_rng(1)
+    few, many = rng.normal(size=(30, 3)), rng.normal(size=(30, 12))
+    seen = {}
+    for kernel, rows, auto in (
+        (RBF(0.3), few, "sobol"),
+        (RBF(0.3), many, "orthogonal"),
+        (Laplacian(0.3), many, "sobol"),
+        (ArcCosine(1), many, "sobol"),
+    ):
+        maps = {
+            how: approximate(kernel, RandomFeatures(9, how)).fitted(rows).map.frequencies[0]
+            for how in ("auto", "orthogonal", "sobol", "halton", "plain")
+        }
+        np.testing.assert_array_equal(maps["auto"], maps[auto])
+        n = 9 if isinstance(kernel, ArcCosine) else 4
+        assert {W.shape for W in maps.values()} == {(n, rows.shape[1])}
+        same = {how for how in maps if np.array_equal(maps[how], maps["sobol"])}
+        assert same == ({"sobol", "auto"} if auto == "sobol" else {"sobol"}) | (
+            {"orthogonal"} if isinstance(kernel, Laplacian) else set()
+        )
+        other = (
+            approximate(kernel, RandomFeatures(9, "sobol", random_state=1)).fitted(rows).map.frequencies[0]
+        )
+        assert not np.array_equal(other, maps["sobol"])
+        # of twice the width directions are longer by its root, or twice as long
+        wide = replace(kernel, gamma=1.2) if not isinstance(kernel, ArcCosine) else kernel
+        found = approximate(wide, RandomFeatures(9, "sobol")).fitted(rows).map.frequencies[0]
+        factor = {RBF: 2.0, Laplacian: 4.0}.get(type(kernel), 1.0)
+        np.testing.assert_allclose(found, factor * maps["sobol"], rtol=1e-12)
+        seen[type(kernel), len(rows.T)] = maps
+    W = seen[RBF, 12]["orthogonal"]
+    short = W / np.linalg.norm(W, axis=1, keepdims=True)
+    np.testing.assert_allclose(short @ short.T, np.eye(4), atol=1e-12)
+    layers = approximate(ArcCosine((1, 2)), RandomFeatures(8)).fitted(few).map.frequencies
+    assert [one.shape for one in layers] == [(8, 3), (8, 8)]
+    short = layers[1] / np.linalg.norm(layers[1], axis=1, keepdims=True)
+    np.testing.assert_allclose(short @ short.T, np.eye(8), atol=1e-12)
+
+
+def test_what_a_map_is_close_to_and_how_wide_it_is(X):
+    rule = Nystroem(7)
+    kernel = 2.0 * RBF(0.5).on([0]) + Polynomial(2).prepared("standardize") * RBF(0.2)
+    made = approximate(kernel, rule).fitted(X)
+    assert [one.width for one in maps_of(made)] == [7]
+    assert maps_of(kernel) == []
+    assert exact_kernel(approximate(RBF(0.5).on([1]), rule)) == RBF(0.5).on([1])
+    assert exact_kernel(made)(X[:5]).tolist() == kernel.fitted(X)(X[:5]).tolist()
+    assert rule.width == 7
+    assert Nystroem(7, pivots=X[:3]).width == 3
+    assert approximate(Linear(), Nystroem(50)).fitted(X).map.width == 4
+    assert RandomFeatures(12).width == 12
+    zero = approximate(Linear(), rule).fitted(np.zeros((5, 2)))
+    assert zero.transform(np.ones((3, 2))).tolist() == [[0.0]] * 3
+    assert (zero.map.left_out.share, zero.map.left_out.bound) == (0.0, 0.0)
+    assert approximate(RBF(0.5), rule).label == "Nystroem RBF(gamma=0.5) on all"
+    found = made.map.left_out
+    assert found.exact
+    assert found.n_measured == len(X)
+    # the residual of the projection, by hand
+    k = approximate(RBF(0.5), Nystroem(pivots=X[:20])).fitted(X)
+    K, C = RBF(0.5)(X), RBF(0.5)(X, X[:20])
+    left = np.trace(K - C @ np.linalg.solve(K[:20, :20], C.T)) / np.trace(K)
+    assert k.map.left_out.share == pytest.approx(left, rel=1e-6)
+    np.testing.assert_allclose(k(X), C @ np.linalg.solve(K[:20, :20], C.T), atol=1e-8)
+    w = np.arange(len(X)) % 3.0
+    weighted = approximate(RBF(0.5), Nystroem(pivots=X[:20])).fitted(X, w)
+    own = np.diag(K - C @ np.linalg.solve(K[:20, :20], C.T))
+    assert weighted.map.left_out.share == pytest.approx(w @ own / w.sum(), rel=1e-6)
+
+
+def test_pivots_end_at_the_share_that_may_be_left_out(X):
+    left = []
+    for tol in (0.6, 0.3, 0.1):
+        found = approximate(RBF(0.5), Nystroem(200, tol=tol)).fitted(X).map
+        assert found.left_out.share <= tol
+        left.append(found.width)
+    assert left[0] < left[1] < left[2] < 200
+    assert approximate(RBF(0.5), Nystroem(200, tol=0.0)).fitted(X).map.width == 200

@@ -1,7 +1,7 @@
 """Missing cells and missing views: what kernels, estimators and files do about them.
 
 Modules: `estimators/missing`, `fitting/missing`, `fitting/partial`, `inspection/missing`, `kernels/pairs`,
-`kernels/steps`, `views/encoding`, `fitting/source`.
+`kernels/steps`, `views/encoding`, `fitting/source`, `kernels/categorical`, `views/container`.
 """
 
 import numpy as np
@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.impute import KNNImputer
 from sklearn.model_selection import GroupKFold, cross_val_score
 
 import kernelweave as kw
@@ -17,6 +18,7 @@ from kernelweave.fitting.source import correct
 from kernelweave.inspection.registry import Basis, collect
 from kernelweave.kernels import RBF, Categorical, Impute, Laplacian, Linear, Polynomial, Skip
 from kernelweave.persistence.states import from_state, to_state
+from kernelweave.views import as_table
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(40, 5)) * [1.0, 2.0, 0.5, 3.0, 1.0] + [0.0, 1.0, 0.0, -1.0, 5.0]
@@ -651,3 +653,16 @@ def test_the_rounding_of_zero_eigenvalues_decides_nothing_about_new_rows(rng):
     for projected, beyond in found:
         np.testing.assert_allclose(projected, new @ V[:, 9:] @ V[:, 9:].T, atol=1e-12)
         np.testing.assert_allclose(beyond, np.square(new @ V[:, :2]) @ [2.0, 5.0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_neighbors", [1, 2, 7])
+def test_as_many_nearest_rows_are_averaged_as_the_step_says(n_neighbors, rng):
+    X, new = rng.normal(size=(20, 3)) * [1.0, 5.0, 0.1], rng.normal(size=(6, 3))
+    X[rng.random(X.shape) < 0.2] = np.nan
+    new[:, 1] = np.nan
+    scale = np.nanstd(X, axis=0)
+    wanted = KNNImputer(n_neighbors=n_neighbors).fit(X / scale).transform(new / scale) * scale
+    step = Impute(rule="nearest", n_neighbors=n_neighbors).fitted(as_table(X, missing=True))
+    found = step.apply(as_table(new, missing=True)).values
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
+    np.testing.assert_array_equal(found[:, [0, 2]], new[:, [0, 2]])

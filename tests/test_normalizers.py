@@ -3,8 +3,11 @@
 Modules: `normalizers`, `fitting/task`.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.model_selection import cross_val_score
@@ -370,3 +373,82 @@ def test_objects_are_cloned_and_go_through_cross_validation(name):
     assert type(clone(model).normalize) is type(model.normalize)
     scores = cross_val_score(model, X, y, cv=2)
     np.testing.assert_allclose(scores, cross_val_score(clone(model).set_params(normalize=name), X, y, cv=2))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", ["none", "cosine", "center", "both"])
+def test_products_with_new_rows_have_every_other_form(rng, rows, weight, name, weighted):
+    """Through features of rows, dense or sparse, and through coefficients of the raw kernel."""
+    m, new, C = 1, rng.normal(size=(5, 3)), rng.normal(size=(12, 2))
+    raw = np.stack([Linear()(rows), Polynomial(degree=2)(rows)], axis=-1)
+    w = weight if weighted else None
+    fitted = resolve("cosine" if name == "both" else name).fit(gram_from_stack(raw), sample_weight=w)
+    if name == "both":
+        middle = fitted.prepare(gram_from_stack(raw))
+        centred = Center().fit(middle, sample_weight=w)
+        fitted = replace(centred, cosine_scale=fitted.cosine_scale)
+    own = np.square(phi(new)).sum(axis=1)
+    wanted = fitted.cross(m, phi(new) @ phi(rows).T, lambda: own) @ C
+    # by hand: features of length one, less their weighted mean
+    short = (
+        (lambda A: A / np.linalg.norm(A, axis=1, keepdims=True))
+        if fitted.cosine_scale is not None
+        else np.array
+    )
+    p = (weight / weight.sum()) if weighted else np.full(12, 1 / 12)
+    mean = p @ short(phi(rows)) if name in ("center", "both") else np.zeros(10)
+    hand = (short(phi(new)) - mean) @ (short(phi(rows)) - mean).T @ C
+    np.testing.assert_allclose(wanted, hand, atol=1e-10 * np.abs(hand).max())
+    for form in (np.asarray, sparse.csr_array):
+        coef, found = fitted.through_features(m, form(phi(rows)), C)
+        assert (found is None) == (name in ("none", "cosine"))
+        np.testing.assert_allclose(
+            (short(phi(new)) - (0 if found is None else found)) @ coef, hand, atol=1e-10 * np.abs(hand).max()
+        )
+    D, t = fitted.raw_coefficients(m, C)
+    r = fitted.row_factors(own)
+    np.testing.assert_allclose(
+        r[:, None] * (phi(new) @ phi(rows).T @ D) + t, hand, atol=1e-9 * np.abs(hand).max()
+    )
+    # of coefficients that add up to zero no other row gets one
+    D, t = fitted.raw_coefficients(m, np.eye(12)[:, :1] - np.eye(12)[:, 1:2] + 0.0)
+    assert np.count_nonzero(D) == 2
+
+
+def test_kernels_that_are_left_out_are_zero_beside_those_that_were(rng, rows, stack):
+    gram = gram_from_stack(stack)
+    for rule in (MeanDiagonal(), Cosine(), Center()):
+        fitted = rule.fit(gram)
+        first = fitted.without(np.array([True, False, False, False]))
+        both = first.without(np.array([False, False, True, False]))
+        np.testing.assert_array_equal(first.constant, [True, False, False, False])
+        np.testing.assert_array_equal(both.constant, [True, False, True, False])
+        assert fitted.constant is None or not fitted.constant.any()
+        K = both.prepare(gram)
+        kept = fitted.prepare(gram)
+        for m in range(4):
+            zero = m in (0, 2)
+            np.testing.assert_array_equal(
+                K.combine(np.eye(4)[m]), 0.0 if zero else kept.combine(np.eye(4)[m])
+            )
+            cross, own = stack[:3, :, m], np.diag(stack[:, :, m])[:3]
+            for found, wanted in (
+                (both.cross(m, cross, lambda own=own: own), fitted.cross(m, cross, lambda own=own: own)),
+                (both.cross_diagonal(m, cross, own), fitted.cross_diagonal(m, cross, own)),
+            ):
+                np.testing.assert_array_equal(found, 0.0 * wanted if zero else wanted)
+
+
+def test_rules_without_further_inputs_and_the_original_rows_stay_as_they_are(rng, stack):
+    for rule in (Trace(np.ones((2, 3))), MeanDiagonal(np.ones((2, 3))), Center(np.ones((2, 3)))):
+        assert rule.transductive is rule.extra
+        assert rule.without_extra().extra is None
+        assert type(rule.without_extra()) is type(rule)
+    assert WithinClass(ddof=1, floor=0.1).get_params() == {"ddof": 1, "floor": 0.1}
+    assert WithinClass.per_target
+    assert not Trace.per_target
+    for rule in ("cosine", "center"):
+        gram = gram_from_stack(stack)
+        before = np.stack([gram.combine(one) for one in np.eye(4)])
+        resolve(rule).fit(gram).prepare(gram)
+        np.testing.assert_array_equal(np.stack([gram.combine(one) for one in np.eye(4)]), before)

@@ -1,6 +1,6 @@
 """Models as ONNX graphs, run by onnxruntime and compared with `predict`.
 
-Modules: `persistence/onnx_file`, `persistence/graph`.
+Modules: `persistence/onnx_file`, `persistence/graph`, `kernels/pairs`, `kernels/learnt`, `kernels/tanimoto`.
 """
 
 from __future__ import annotations

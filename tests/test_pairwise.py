@@ -1,6 +1,6 @@
 """Functions of two objects as kernels: on every kind of cell, computed once, checked, repaired, in folds and files.
 
-Modules: `kernels/given`, `views/columns`, `views/container`, `estimators/texts`.
+Modules: `kernels/given`, `views/columns`, `views/container`, `estimators/texts`, `views/tables`.
 """
 
 from __future__ import annotations
@@ -247,3 +247,35 @@ def test_texts_of_rows_of_a_matrix_say_how_many_there_are():
     assert repr(view[:3]) == "precomputed(K), 3 of 8 rows"
     later = kw.precomputed(np.ones((2, 8)))
     assert repr(later) == "precomputed(K), 2 of 2 rows"
+
+
+def test_pairs_are_compared_in_one_order_and_new_rows_with_those_of_training():
+    calls = []
+
+    def overlap(x, z):
+        calls.append((x, z))
+        return float(len(set(x) & set(z)))
+
+    kernel = Pairwise(overlap)
+    column = np.array(["ab", "bc", "cd", "abcd"], dtype=object)
+    hand = np.array([[len(set(x) & set(z)) for z in column] for x in column], dtype=float)
+    np.testing.assert_array_equal(kernel({"t": column}), hand)
+    place = {text: i for i, text in enumerate(column)}
+    ordered = {(place[x], place[z]) for x, z in calls}
+    assert {(i, j) for i in range(4) for j in range(i, 4)} <= ordered
+    calls.clear()
+    new = np.array(["ad", "b"], dtype=object)
+    np.testing.assert_array_equal(kernel({"t": new}, {"t": column}), [[1, 0, 1, 2], [1, 1, 0, 1]])
+    assert calls == [(x, z) for x in new for z in column]
+    np.testing.assert_array_equal(kernel.diag({"t": column}), [2, 2, 2, 4])
+    # rows of numbers, each an array, and no rows of a table
+    table = as_table(np.arange(140.0).reshape(70, 2))
+    custom = Custom(lambda A, B: A @ B.T)
+    np.testing.assert_allclose(custom.diag(table), np.square(table.values).sum(axis=1))
+    assert custom._diag(table.rows(slice(0, 0))).shape == (0,)
+    np.testing.assert_allclose(Pairwise(lambda x, z: float(x @ z))(table), table.values @ table.values.T)
+    with pytest.raises(InputError, match=r"differ by 4 when X and Z"):
+        Custom(lambda A, B: A[:, :1] - B[:, 0] + 10.0)(np.array([[0.0], [2.0]]))
+    lower = {("ab", "bc"): 1.0, ("bc", "ab"): 3.0}
+    with pytest.raises(InputError, match=r"symmetric, got values that differ by 2"):
+        Pairwise(lambda x, z: lower.get((x, z), 5.0))({"t": column[:2]})

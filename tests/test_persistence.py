@@ -1,6 +1,7 @@
 """Model files: the same outputs after a round trip, and nothing that could run code.
 
-Modules: `persistence`, `fitting/rowless`, `persistence/archive`, `persistence/foreign`, `persistence/states`.
+Modules: `persistence`, `fitting/rowless`, `persistence/archive`, `persistence/foreign`, `persistence/states`,
+`kernels/composed`, `kernels/maps`, `views/selection`.
 """
 
 import gzip
@@ -24,7 +25,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import kernelweave as kw
-from kernelweave import kernels, normalizers
+from kernelweave import kernels, normalizers, persistence
 from kernelweave.kernels import (
     RBF,
     ArcCosine,
@@ -756,3 +757,22 @@ def test_kernels_of_one_target_only_stay_in_files_without_rows(rng, tmp_path):
     again = kw.load(tmp_path / "model.skops")
     np.testing.assert_allclose(again.predict(X), model.predict(X), rtol=1e-12)
     np.testing.assert_allclose(again.kernel_contributions(X), contributions, rtol=1e-10, atol=1e-12)
+
+
+def test_repair_is_kept_and_no_part_of_a_file_is_left(tmp_path):
+    for repair in (True, False):
+        kernel = kernels.Custom(sine, name="sine", repair=repair)
+        state, _ = persistence._take_apart(kernel, None)
+        assert state["model"]["repair"] is repair
+
+    def broken_off():
+        with persistence.archive.whole_file(tmp_path / "m") as name:
+            name.write_text("some")
+            raise ValueError("full")
+
+    with pytest.raises(ValueError, match="full"):
+        broken_off()
+    assert list(tmp_path.iterdir()) == []
+    with persistence.archive.whole_file(tmp_path / "m") as name:
+        name.write_text("all")
+    assert [one.name for one in tmp_path.iterdir()] == ["m"]

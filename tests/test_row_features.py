@@ -1,7 +1,7 @@
 """Machines on rows that are read in chunks: the same as in memory, whatever the chunks, sources and workers.
 
 Modules: `rows/row_features`, `rows/validation`, `gram/chunked`, `mkl/features/row_machine`, `mkl/features/row_newton`,
-`rows/chunks`.
+`rows/chunks`, `rows/sampling`.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import joblib
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
 import kernelweave as kw
 from kernelweave.mkl.features import newton
-from kernelweave.rows import sampling
+from kernelweave.rows import sampling, sources
 
 GROUPS = [0, 3, 6, 9, 12]
 LOSSES = ["logistic", "squared-hinge", "hinge", "epsilon-insensitive"]
@@ -477,3 +478,95 @@ def test_what_is_refused(data: tuple[np.ndarray, ...]) -> None:
 
     with pytest.raises(kw.InputError, match="same rows in every pass, 1,490"):
         kw.solve_svm_mkl(kw.RowFeatures(Changes(), groups=GROUPS), None, 1.0)
+
+
+def test_parts_progress_and_labels(data: tuple[np.ndarray, ...], small_sample: None, monkeypatch) -> None:
+    Z, y, f = data
+    monkeypatch.setattr(sources, "MOST", 12 * 128)
+    told: list[tuple[int, int | None]] = []
+
+    def progress(n_rows: int, total: int | None) -> None:
+        told.append((n_rows, total))
+
+    for n_jobs in (1, 2):
+        told.clear()
+        with joblib.parallel_config(backend="threading"):
+            rows = kw.RowFeatures(Z, y, groups=GROUPS, progress=progress, n_jobs=n_jobs)
+            first = [n for n, _ in told]
+            assert first == sorted(set(first))
+            assert (first[-1], {total for _, total in told}) == (1500, {1500})
+            assert len(first) > 8
+            told.clear()
+            work = rows.over_all(
+                lambda Z, beside: ([Z[:, 0] + beside[0]], [Z.sum(axis=0)]), [np.arange(1500.0)]
+            )
+        np.testing.assert_allclose(work[0][0], Z[:, 0] + np.arange(1500.0))
+        np.testing.assert_allclose(work[1][0], Z.sum(axis=0))
+        second = [n for n, _ in told]
+        assert second == sorted(set(second))
+        assert (second[-1], told[-1][1]) == (1500, 1500)
+    assert repr(rows) == "RowFeatures(1500 rows, 12 features in 4 blocks)"
+    np.testing.assert_allclose(rows.square_sums, np.square(Z).sum(axis=0))
+    empty = (Z[:0], y[:0])
+    chunks = [empty, *in_chunks(Z, 0.5 + 0.5 * y), empty]
+    many = kw.RowFeatures(lambda: iter(chunks), groups=GROUPS)
+    assert many.n_samples == 1500
+    np.testing.assert_array_equal(many.y, 0.5 + 0.5 * y)
+    many.as_labels()
+    np.testing.assert_array_equal(many.y, y)
+    numbers = kw.RowFeatures(Z, f)
+    numbers.as_labels()
+    np.testing.assert_array_equal(numbers.y, f)
+    for change, said in (((Z[:5], y[:5]), "more"), (None, "1,200")):
+        changed = in_chunks(Z, y)
+        found = kw.RowFeatures(lambda changed=changed: iter(changed), groups=GROUPS)
+        if change is None:
+            changed.pop()
+        else:
+            changed.append(change)
+        with pytest.raises(kw.InputError, match=f"the same rows in every pass, 1,500 .*got {said}"):
+            found.over_all(lambda Z, beside: ([], [Z.sum(axis=0)]), [])
+    with pytest.raises(kw.InputError, match=r"must have 12 columns.*In rows 9 to 17"):
+        kw.RowFeatures([(Z[:9], y[:9]), (Z[:9, :3], y[:9])])
+
+
+def test_scores_of_margins_are_means_over_folds(data: tuple[np.ndarray, ...]) -> None:
+    Z, y, f = data
+    w = np.arange(300) % 3 + 0.5
+    for targets, loss in ((y[:300], "logistic"), (f[:300], "epsilon-insensitive")):
+        rows = kw.RowFeatures(Z[:300], targets, groups=GROUPS, sample_weight=w)
+        found = kw.rows.svm_mkl_path_cv(
+            rows, [1e-1, 1e-3], loss=loss, folds=3, epsilon=0.3, rule="1se", seed=4
+        )
+        numbers = rows.folds(3, seed=4)
+        share = np.array([w[numbers == k].sum() for k in range(3)])
+        np.testing.assert_allclose(found.fold_weights, share)
+        assert found.n_folds == 3
+        np.testing.assert_allclose(found.Cs, [1e-3, 1e-1])
+        value = np.empty((3, 2))
+        for k in range(3):
+            own = numbers == k
+            decision = Z[:300][own] @ found.fold_coef[k].T + found.fold_intercept[k]
+            if loss == "logistic":
+                one = np.logaddexp(0, -targets[own, None] * decision)
+            else:
+                one = np.maximum(np.abs(targets[own, None] - decision) - 0.3, 0)
+            value[k] = np.average(one, axis=0, weights=w[own])
+        np.testing.assert_allclose(found.loss, value, rtol=1e-9)
+        np.testing.assert_allclose(found.mean_loss, np.average(value, axis=0, weights=share), rtol=1e-9)
+        scores = found.accuracy if loss == "logistic" else -found.loss
+        np.testing.assert_array_equal(found.scores, scores)
+        np.testing.assert_allclose(found.standard_error, scores.std(axis=0, ddof=1) / np.sqrt(3), rtol=1e-9)
+        mean = np.average(scores, axis=0, weights=share)
+        best = int(mean.argmax())
+        near = [j for j in range(2) if mean[j] >= mean[best] - found.standard_error[best]]
+        assert found.best_index == near[0]
+        assert found.Cs[near[0]] == found.C
+        assert found.best is found.path.solutions[near[0]]
+        if loss == "logistic":
+            np.testing.assert_allclose(
+                found.mean_auc, np.average(found.auc, axis=0, weights=share), rtol=1e-9
+            )
+            np.testing.assert_allclose(
+                found.mean_accuracy, np.average(found.accuracy, axis=0, weights=share), rtol=1e-9
+            )

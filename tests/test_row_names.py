@@ -1,6 +1,6 @@
 """Columns that name their rows: told from measurements, left out by recommendations, and doubted in results.
 
-Modules: `runs/row_names`, `views/encoding`.
+Modules: `runs/row_names`, `views/encoding`, `views/tables`, `views/groups`.
 """
 
 import json

@@ -640,3 +640,13 @@ def test_objects_are_numbers_unless_one_of_them_is_a_text(values, numbers):
             read()
     else:
         np.testing.assert_allclose(read().Zty[0], np.dot(numbers, [1.0, 3.0]))
+
+
+def test_another_seed_makes_other_folds_of_statistics(rng):
+    Z, y = rng.normal(size=(60, 3)), rng.normal(size=60)
+    for seed in (0, 3):
+        found = kw.rows.block_statistics(Z, y, folds=3, seed=seed)
+        numbers = folds_of_rows(0, 60, 3, seed=seed)
+        assert [part.n_rows for part in found.parts] == [int((numbers == k).sum()) for k in range(3)]
+        for k, part in enumerate(found.parts):
+            assert_allclose(part.feature_means, Z[numbers == k].mean(axis=0), rtol=1e-9, atol=1e-12)

@@ -1,6 +1,6 @@
 """Columns and views by their weight: scikit-learn's selection, and `SelectViews`.
 
-Modules: `estimators/selecting`.
+Modules: `estimators/selecting`, `persistence/states`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Support vector machines on one kernel: independent optima, invariances, hard cases, refusals.
 
-Modules: `machines/svm`, `machines/machine`.
+Modules: `machines/svm`, `machines/machine`, `_checks`.
 """
 
 import dataclasses

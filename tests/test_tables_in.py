@@ -1,7 +1,7 @@
 """Several tables of the same rows: dicts and lists of views, groups of columns, precomputed kernels.
 
 Modules: `views/container`, `views/groups`, `views/tables`, `kernels/given`, `estimators/view_kernels`,
-`estimators/reading`.
+`estimators/reading`, `kernels/composed`, `kernels/steps`, `kernels/training_rows`, `views/encoding`.
 """
 
 from __future__ import annotations

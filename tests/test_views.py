@@ -16,17 +16,27 @@ from scipy import sparse
 from kernelweave._checks import InputError
 from kernelweave.views import (
     BlockTable,
+    Cells,
     ColumnMask,
     ColumnSlice,
+    GramEncoder,
     GramTable,
+    SparseTable,
     Table,
     TableEncoder,
+    ViewColumns,
+    Views,
+    ViewsEncoder,
     as_table,
     as_tables,
+    as_texts,
     freeze_columns,
+    precomputed,
 )
 from kernelweave.views.columns import plain_frame
+from kernelweave.views.container import by_rows, take_rows
 from kernelweave.views.groups import expand_views, read_views
+from kernelweave.views.selection import bullets, column_name, listing
 
 DATA = {
     "age": [30.0, 40.0, 50.0],
@@ -550,3 +560,277 @@ def test_rows_without_anything_are_those_of_every_kind_of_table():
     assert numbers.empty_rows().tolist() == [True, False, False, True]
     assert gram.empty_rows().tolist() == [False, True, False, True]
     assert BlockTable({"a": numbers, "b": gram}).empty_rows().tolist() == [False, False, False, True]
+
+
+# --- a table of everything, and parts of it ---
+
+
+@pytest.fixture
+def rich():
+    """Numbers, categories, dates and texts; one cell of each but the texts is missing."""
+    frame = pd.DataFrame(
+        {
+            "age": [30.0, 40.0, np.nan, 60.0, 75.0],
+            "group": pd.Categorical(["b", "a", "b", None, "a"], categories=["a", "b"]),
+            "begun": pd.to_datetime(["2020-01-01", "2020-03-01", "2021-01-01", "2022-06-01", None]),
+            "seen": pd.to_datetime(["2020-02-01", "2020-03-05", "2021-04-01", None, "2023-01-01"]),
+            "note": ["mild pain", "no pain", "fever", "", "mild fever"],
+        }
+    )
+    encoder = TableEncoder(missing=True)
+    return encoder.declare(encoder.fit_transform(frame), [4])
+
+
+def test_columns_that_kernels_read_know_their_origin(rich):
+    forms = rich.dates
+    widths = [1, 2, forms[2].width, forms[3].width, 0]
+    assert [rich.width(j) for j in range(5)] == widths
+    ends = [0, 1, 1, *[2] * widths[2], *[3] * widths[3], 3]
+    np.testing.assert_array_equal(rich.owners, ends)
+    assert rich.n_expanded_columns == len(ends) == rich.take().shape[1]
+    marked = rich.with_marks(rich.values, np.isnan(rich.values), np.array([True, False, True, False, False]))
+    np.testing.assert_array_equal(marked.owners, [*ends, 0, 2])
+    np.testing.assert_array_equal(marked.take()[:, -2:], np.isnan(rich.values)[:, [0, 2]])
+    np.testing.assert_array_equal(marked.marks, np.isnan(rich.values))
+    assert not rich.marks.any()
+    assert rich.marks.shape == rich.values.shape
+    both = BlockTable({"one": rich, "two": marked})
+    np.testing.assert_array_equal(both.marked, [*[False] * 5, True, False, True, False, False])
+    # columns of a table whose cells were imputed keep their marks
+    some = marked.rows([2, 4]).select(["begun", "age"])
+    np.testing.assert_array_equal(some.take()[:, -2:], [[0, 1], [1, 0]])
+    np.testing.assert_array_equal(rich.missing(), [1, 1, 1, 1, 0])
+
+
+@pytest.mark.parametrize("rows", [slice(1, 4), [3, 0, 0], np.array([True, False, False, True, True])])
+@pytest.mark.parametrize("columns", [[0], [3, 2, 1], [4, 0], [1, 4]])
+def test_parts_of_a_table_are_those_of_its_arrays(rich, rows, columns):
+    index = np.arange(5)[rows]
+    for found in (rich.rows(rows).select(columns), rich.select(columns).rows(rows)):
+        np.testing.assert_array_equal(found.values, rich.values[np.ix_(index, columns)])
+        assert found.names == tuple(rich.names[j] for j in columns)
+        assert found.levels == tuple(rich.levels[j] for j in columns)
+        dated = [j for j in columns if j in (2, 3)]
+        assert (found.dates is None) == (not dated)
+        assert [form.place for form in found.dates or () if form is not None] == dated
+        assert (found.cells is None) == (4 not in columns)
+        if found.cells is not None:
+            own = found.cells[columns.index(4)]
+            assert own.values.tolist() == rich.cells[4].values[index].tolist()
+            assert own.shares(rich.cells[4])
+            np.testing.assert_array_equal(own.positions, index)
+            assert (len(own), own.n_column) == (len(index), 5)
+        if set(columns) != {4}:
+            blocks = [rich.select([j]).rows(rows).take() for j in columns if j != 4]
+            n = sum(block.shape[1] for block in blocks)
+            np.testing.assert_array_equal(found.take()[:, :n], np.concatenate(blocks, axis=1))
+            assert found.take().shape[1] == n + (len(dated) == 2)
+    whole = BlockTable({"first": Table(np.arange(5.0)[:, None]), "rich": rich})
+    one = whole.rows(rows).select(ViewColumns("rich", tuple(columns)))
+    np.testing.assert_array_equal(one.values, rich.values[np.ix_(index, columns)])
+    np.testing.assert_array_equal(whole.resolve(ViewColumns("rich", tuple(columns))), np.array(columns) + 1)
+    np.testing.assert_array_equal(whole.resolve(("first: x0", "rich: note")), [0, 5])
+    assert whole.select(None) is whole
+    joined = whole.select([j + 1 for j in columns])
+    np.testing.assert_array_equal(joined.values, rich.values[:, columns])
+    assert whole.own("rich", [0, 1, 5]) == [0, 4]
+    assert whole.own("first", [0, 1, 5]) == [0]
+    assert [form.place for form in whole.dates if form is not None] == [3, 4]
+    assert whole.dates[4].since[0][0] == 3
+
+
+def test_other_rows_and_other_numbers_of_the_same_columns(rich):
+    new = np.arange(10.0).reshape(2, 5) % 2
+    like = rich.like(new)
+    assert (like.names, like.levels, like.dates, like.cells) == (rich.names, rich.levels, rich.dates, None)
+    np.testing.assert_array_equal(like.values, new)
+    first = Table(np.zeros((5, 2)), names=("u", "v"))
+    both = BlockTable({"a": first, "b": rich})
+    other = both.like(np.c_[new[:, :2] + 7, new])
+    np.testing.assert_array_equal(other.blocks["a"].values, new[:, :2] + 7)
+    np.testing.assert_array_equal(other.blocks["b"].values, new)
+    assert other.levels == both.levels
+    changed = rich.with_values(rich.values + 1)
+    np.testing.assert_array_equal(changed.values, rich.values + 1)
+    assert changed.cells is rich.cells
+    left = rich.regrouped(rich.values * 0, (0, 0, 0, 0, -1), [4])
+    assert (left.levels, left.cells, left.names) == ((0, 0, 0, 0, -1), None, rich.names)
+    np.testing.assert_array_equal(left.values, rich.values * 0)
+    assert rich.regrouped(rich.values, rich.levels, [0]).cells[4] is rich.cells[4]
+    assert rich.with_dates(None).dates is None
+    shifted = both.scaled(np.arange(7.0), np.arange(1.0, 8.0))
+    np.testing.assert_array_equal(shifted.values, (both.values - np.arange(7.0)) / np.arange(1.0, 8.0))
+    np.testing.assert_array_equal(both.dense_columns(np.array([6, 0, 2])), both.values[:, [6, 0, 2]])
+    rows = sparse.csr_array([[0.0, 2.0, np.nan], [3.0, 0.0, 0.0]])
+    views = BlockTable({"s": SparseTable(rows), "d": Table(np.ones((2, 2)))})
+    kept = views.scaled(np.ones(5), np.full(5, 2.0))
+    np.testing.assert_array_equal(kept.blocks["s"].values.toarray(), rows.toarray())
+    np.testing.assert_array_equal(kept.blocks["d"].values, np.zeros((2, 2)))
+    np.testing.assert_array_equal(views.missing(), [0, 0, 1, 0, 0])
+    np.testing.assert_array_equal(views.dense_columns(np.array([1, 4])), [[2, 1], [0, 1]])
+    np.testing.assert_array_equal(SparseTable(rows).missing(), [0, 0, 1])
+    np.testing.assert_array_equal(SparseTable(rows).select([2, 0]).values.toarray(), [[np.nan, 0], [0, 3]])
+    np.testing.assert_array_equal(SparseTable(rows).select([1, 2]).values.toarray(), [[2, np.nan], [0, 0]])
+
+
+def test_cells_of_one_column_share_what_was_made_of_them(rich):
+    cells = rich.cells[4]
+    calls = []
+
+    def count(texts):
+        calls.append(len(texts))
+        return np.array([len(text) for text in texts]), "kept"
+
+    some = cells.rows([4, 1])
+    assert some.counted("lengths", count)[0].tolist() == [10, 7]
+    assert cells.counted("lengths", count)[1] == "kept"
+    assert some.of_column("lengths", count)[0].tolist() == [9, 7, 5, 0, 10]
+    assert calls == [5]
+    cells.counted("others", count)
+    assert calls == [5, 5]
+    again = pickle.loads(pickle.dumps(some))
+    assert again.values.tolist() == ["mild fever", "no pain"]
+    assert not again.shares(some)
+    assert some.rows(slice(1, None)).values.tolist() == ["no pain"]
+    assert cells.are(str)
+    assert not Cells(["a", 1]).are(str)
+    assert Cells(["a", 1]).are((str, int))
+    assert Cells([b"a\xc3\xa9"]).values.tolist() == ["a\u00e9"]
+    one, two = Cells(["x", "y", "x"]).digests(), Cells([b"y", {1}, {1.5}]).digests()
+    assert one[0] == one[2] != one[1] == two[0]
+    assert two[1] != two[2]
+    for short, long in (
+        (["ab"] * 3, False),
+        (["a b c", "b c d", "c d e"], True),
+        (["a b", "b c", "c d"], False),
+        (["x" * 19 + end for end in "abc"], True),
+        (["x" * 18 + end for end in "abc"], False),
+        (["a b c", "b c d"], False),
+        (["a b c", "a b c", "b c d", "c d e"], True),
+    ):
+        assert Cells(short).is_long_text is long
+    assert Cells(as_texts(["a", 17.0, b"c", None, np.float64(2.5), True])).values.tolist() == [
+        "a", "17", "c", None, "2.5", "True",
+    ]  # fmt: skip
+    assert Cells(as_texts(["a", "a"])).is_long_text
+    series = as_texts(pd.Series([1.0, None], index=[5, 7], name="n"))
+    assert (series.tolist()[0], series.index.tolist(), series.name) == ("1", [5, 7], "n")
+
+
+def test_rows_of_whatever_is_given():
+    array, frame = np.arange(6.0).reshape(3, 2), pd.DataFrame({"a": [1, 2, 3]})
+    at = np.array([2, 0])
+    views = by_rows({"a": array, "b": sparse.coo_array(array)})
+    assert isinstance(views, Views)
+    assert by_rows(views) is views
+    np.testing.assert_array_equal(take_rows(views, at)["b"].toarray(), array[at])
+    np.testing.assert_array_equal(take_rows(by_rows(sparse.coo_array(array)), at).toarray(), array[at])
+    assert take_rows(by_rows(([1], [2], [3])), at) == [[3], [1]]
+    assert take_rows(frame, at)["a"].tolist() == [3, 1]
+    assert take_rows(pl.DataFrame(frame), at)["a"].to_list() == [3, 1]
+    assert take_rows(pl.DataFrame(frame).to_arrow(), at)["a"].to_pylist() == [3, 1]
+    frames = {"a": frame, "b": frame.iloc[1:].rename(columns={"a": "c"})}
+    found = by_rows(frames, "all")["b"]
+    assert found["c"].tolist()[1:] == [2, 3]
+    assert np.isnan(found["c"].iloc[0])
+    with pytest.raises(InputError, match="same rows"):
+        by_rows(frames)
+    assert by_rows(array) is array
+    K = precomputed(array[:, :1] @ array[:, :1].T)
+    assert (K.shape, K[at].shape, len(K[at]), K[at].rows.tolist()) == ((3, 3), (2, 3), 2, [2, 0])
+    assert K[at][np.array([1])].rows.tolist() == [0]
+    assert repr(K[at]) == "precomputed(K), 2 of 3 rows"
+    both = Views({"k": K, "n": frame})
+    assert (both.shape, len(both), both.names) == ((3, 1), 3, ("k", "n"))
+    assert both[1:]["k"].rows.tolist() == [1, 2]
+    assert both[-1]["n"]["a"].tolist() == [3]
+    assert both[np.array([False, True, False])]["n"]["a"].tolist() == [2]
+    assert both[[2], :]["n"]["a"].tolist() == both[[2], ...]["n"]["a"].tolist() == [3]
+    assert repr(Views({"s": sparse.csr_array(array), "n": frame, "k": K})) == (
+        "Views of 3 rows: 's' (2 sparse columns), 'n' (1 column), 'k' (precomputed)"
+    )
+    for key in (None, 0.5, (0, 1), ([0], [1]), [[0]], ["n"], np.array([0.5])):
+        with pytest.raises(InputError, match=r"selected by|indexed by"):
+            both[key]
+
+
+def test_selections_read_as_they_were_written():
+    for columns, text in (
+        (slice("a", None, 2), "slice('a', None, 2)"),
+        (slice(None, -1), "slice(None, -1, None)"),
+        ([True, False], "[True, False]"),
+        (np.array([1, 2]), "(1, 2)"),
+    ):
+        assert repr(freeze_columns(columns)) == text
+    for wrong in (1.5, [1.5], [[1]], slice(1.5), slice(0, 2, "a"), [], [True, 1]):
+        with pytest.raises(InputError, match=r"selected by|at least one column|step of a column"):
+            freeze_columns(wrong)
+    assert listing(["a"] * 20) == ", ".join(["'a'"] * 20)
+    assert listing(["a"] * 21) == ", ".join(["'a'"] * 20) + ", ... (21 in all)"
+    assert listing(["a", "b", "c"], limit=2) == "'a', 'b', ... (3 in all)"
+    assert bullets(list("abcde")) == "- a\n- b\n- c\n- d\n- e\n"
+    assert bullets(list("abcdef")) == "- a\n- b\n- c\n- d\n- e\n- ...\n"
+    assert (column_name(2, None), column_name(1, ["a", "b"])) == ("column 2", "column 'b'")
+
+
+def test_encoders_of_views_have_the_tables_of_each(rich):
+    views = {
+        "n": np.arange(6.0).reshape(3, 2),
+        "t": np.array(["ab", "cd", "ab"]),
+        "s": sparse.csr_array(np.eye(3)),
+    }
+    encoder = ViewsEncoder("the model", missing=True).fit(views)
+    assert list(encoder.encoders_) == ["n", "t", "s"]
+    found = encoder.transform({name: views[name] for name in ("s", "t", "n")})
+    np.testing.assert_array_equal(found.block("n").values, views["n"])
+    np.testing.assert_array_equal(found.block("s").values.toarray(), np.eye(3))
+    assert found.levels == (0, 0, 2, 0, 0, 0)
+    lost = encoder.transform(views | {"n": None, "s": None})
+    assert np.isnan(lost.block("n").values).all()
+    assert lost.block("s").empty_rows().all()
+    assert lost.block("s").n_rows == 3
+    np.testing.assert_array_equal(lost.block("t").values[:, 0], [0, 1, 0])
+    for wrong, message in (
+        (views | {"x": views["n"]}, "has the unknown 'x'"),
+        ({"n": views["n"], "t": views["t"]}, "lacks 's'.*, or None for a view"),
+        (views | {"n": views["n"][:, :1]}, "View 'n': X has 1 features, but the model is expecting 2"),
+        (views["n"], "the model was fitted on the views 'n', 't', 's', got one table"),
+    ):
+        with pytest.raises(InputError, match=message):
+            encoder.transform(wrong)
+    with pytest.raises(TypeError, match="View 'n': Feature names are only supported"):
+        ViewsEncoder().fit({"n": pd.DataFrame({"a": [1.0], 2: [3.0]})})
+    empty = TableEncoder().fit(sparse.csr_array(np.eye(3))).empty(2)
+    assert empty.empty_rows().tolist() == [True, True]
+    assert empty.n_columns == 3
+
+
+def test_rows_of_precomputed_views_keep_their_values_and_diagonal():
+    A = np.arange(18.0).reshape(6, 3) % 5
+    K = A @ A.T
+    whole = precomputed(K)
+    encoder = GramEncoder()
+    train = np.array([4, 0, 3])
+    table = encoder.fit_transform(whole[train])
+    np.testing.assert_array_equal(table.matrix, K[np.ix_(train, train)])
+    np.testing.assert_array_equal(table.diagonal, np.diag(K)[train])
+    np.testing.assert_array_equal(table.index, [0, 1, 2])
+    new = np.array([5, 1])
+    same = encoder.transform(whole[new])
+    np.testing.assert_array_equal(same.matrix, K[np.ix_(new, train)])
+    np.testing.assert_array_equal(same.diagonal, np.diag(K)[new])
+    np.testing.assert_array_equal(same.index, [-1, -1])
+    # a matrix with a column for each training row, and rows of one
+    cross = precomputed(K[np.ix_([1, 2, 5], train)])
+    for view, rows in ((cross, [1, 2, 5]), (cross[np.array([2, 0])], [5, 1]), (cross.matrix, [1, 2, 5])):
+        found = encoder.transform(view)
+        np.testing.assert_array_equal(found.matrix, K[np.ix_(rows, train)])
+        assert np.isnan(found.diagonal).all()
+        assert (found.index == -1).all()
+        assert len(found.diagonal) == len(rows)
+    empty = encoder.empty(2)
+    assert empty.matrix.shape == (2, 3)
+    assert np.isnan(empty.matrix).all()
+    part = table.rows([2, 0])
+    np.testing.assert_array_equal(part.index, [2, 0])
+    np.testing.assert_array_equal(part.diagonal, np.diag(K)[train][[2, 0]])

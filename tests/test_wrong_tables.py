@@ -1,6 +1,6 @@
 """Wrong tables and views: what was expected, what came, and what to do, for every shape of input.
 
-Modules: `_checks`.
+Modules: `_checks`, `views/container`, `views/columns`, `kernels/counts`.
 """
 
 from __future__ import annotations
