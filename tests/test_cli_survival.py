@@ -1,6 +1,7 @@
 """Survival on the command line: whole runs, predictions, scores, evidence, and errors that name rows.
 
-Modules: `runs/survival`, `runs/writing`.
+Modules: `runs/survival`, `runs/writing`, `cli/learning`, `cli/using`, `runs/fitting`, `runs/reading`,
+`runs/preparing`.
 """
 
 import json

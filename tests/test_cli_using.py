@@ -1,6 +1,6 @@
 """The commands `predict` and `evaluate` on new tables.
 
-Modules: `cli/using`.
+Modules: `cli/using`, `runs/evidence`.
 """
 
 import json

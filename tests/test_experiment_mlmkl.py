@@ -1,7 +1,7 @@
 """The tables of the MLMKL paper in small, its printed ranks, and the tests of differences between methods.
 
 Modules: `mkl/published`, `mlmkl`, `mlmkl_grid`, `mlmkl_tables`, `ranks`, `algorithms/published_mlmkl`,
-`algorithms/posterior_mlmkl`, `mlmkl_posterior`.
+`algorithms/posterior_mlmkl`, `mlmkl_posterior`, `cli/papers`.
 """
 
 import warnings

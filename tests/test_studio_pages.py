@@ -1,8 +1,9 @@
 """Pages with a simulated user: what handlers say when they fail, and what can be reached without a browser.
 
-Modules: `studio/pages`, `studio/pages/compare`, `studio/pages/data`, `studio/pages/form`, `studio/pages/kernels`,
-`studio/pages/method`, `studio/pages/pieces`, `studio/pages/projects`, `studio/pages/runs`, `studio/pages/understand`,
-`studio/pages/use`.
+Modules: `studio/pages`, `studio/pages/compare`, `studio/pages/data`, `studio/pages/form`,
+`studio/pages/kernels`, `studio/pages/method`, `studio/pages/pieces`, `studio/pages/projects`,
+`studio/pages/runs`, `studio/pages/understand`, `studio/pages/use`, `studio/pages/frame`,
+`studio/pages/story`, `studio/service`.
 """
 
 import threading
