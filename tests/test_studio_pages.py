@@ -452,7 +452,7 @@ def test_the_list_of_runs_is_searched_sorted_and_chosen_from(studio):
             await until(lambda left=left: names() == left)
             field(label).set_value("")
             await until(lambda: len(names()) == 3)
-        field("Search", ui.input).set_value("alph")
+        field("Search", ui.input).set_value("alpha")
         await until(lambda: names() == ["alpha"])
         field("Search", ui.input).set_value(None)
         await until(lambda: len(names()) == 3)
