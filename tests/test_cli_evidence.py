@@ -6,6 +6,7 @@ Modules: `cli/learning`, `cli/using`.
 import json
 import re
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -324,3 +325,59 @@ def test_another_table_is_refused(done, tmp_path, capsys):
     assert "Name the table of the run" in capsys.readouterr().err
     assert main(["evidence", str(tmp_path), str(table)]) == 2
     assert "There is no model at" in capsys.readouterr().err
+
+
+def asked_of_evidence(monkeypatch, command, stop_at=None):
+    """What the command `evidence` computes findings from, by kind; at one of them Ctrl-C is pressed."""
+    from kernelweave.inspection import registry
+    from kernelweave_app import runs
+
+    seen, made, before = {}, [], read_evidence(Path(command[0]))
+    plain, basis_of = registry.compute, runs.evidence.basis_of
+
+    def basis(*given, **how):
+        made.append((basis_of(*given, **how), given, how))
+        return made[-1][0]
+
+    def compute(kind, basis):
+        if not made or basis is not made[-1][0] or "refit" not in made[-1][2]:
+            return plain(kind, basis)
+        if kind == stop_at:
+            raise KeyboardInterrupt
+        seen[kind] = made[-1][1:]
+        return before[kind]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(registry, "compute", compute)
+        patch.setattr(runs.evidence, "basis_of", basis)
+        return main(["evidence", *command]), seen
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_every_option_of_evidence_reaches_its_computation(done, tmp_path, monkeypatch, capsys):
+    table, run, _ = done
+    again = tmp_path / "run"
+    shutil.copytree(run, again)
+    usual = {"permutation": 99, "omission": 10, "stability": 50, "learning curve": 5}
+    given = {"permutation": 3, "omission": 4, "stability": 6, "learning curve": 7}
+    names = dict(zip(("--permutations", "--divisions", "--halves", "--sizes"), given.values(), strict=True))
+    options = [part for name, n in names.items() for part in (name, str(n))]
+    more = ["--fixed", "--jobs", "3", "--max-false", "0.5"]
+    for asked, counts, how in (
+        ([], usual, {"refit": True, "jobs": 1, "max_false": 1.0}),
+        ([*options, *more], given, {"refit": False, "jobs": 3, "max_false": 0.5}),
+    ):
+        status, seen = asked_of_evidence(monkeypatch, [str(again), str(table), *asked])
+        assert status == 0
+        assert seen.keys() == {*counts, "sources", "baselines"}
+        for kind, (rows, own) in seen.items():
+            assert callable(own.pop("report"))
+            assert own == {"count": counts.get(kind, 0), **how}
+            assert [len(part) for part in rows[3]] == [64, 16]
+            assert rows[4] is not None
+    # of those that are named one is interrupted: what comes before it stays, what comes after is not begun
+    what = ["--what", "sources", "stability", "baselines"]
+    capsys.readouterr()
+    status, seen = asked_of_evidence(monkeypatch, [str(again), str(table), *what], stop_at="stability")
+    assert (status, list(seen)) == (130, ["sources"])
+    assert "Interrupted; what is done is kept." in capsys.readouterr().out

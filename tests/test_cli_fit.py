@@ -556,3 +556,112 @@ def test_a_parametric_kernel(wine, tmp_path, capsys):
     assert "Parameters of the polynomial kernel" in (run / "report.html").read_text()
     assert main([*fit[:4], *fit[6:8], "--family", "cubic", "--out", str(tmp_path / "other")]) == 2
     assert "--family" in capsys.readouterr().err
+
+
+class Seen(Exception):
+    """The library was called."""
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """Arguments of the function of a module that commands call, which then end."""
+    found = []
+
+    def watch(owner, name):
+        def call(*given, **how):
+            found.append((given, how))
+            raise Seen
+
+        monkeypatch.setattr(owner, name, call)
+        return found
+
+    return watch
+
+
+def test_every_option_of_a_fit_reaches_the_run(wine, tmp_path, seen):
+    from kernelweave_app.cli import learning
+
+    found, command = seen(learning, "fit_table"), ["fit", str(wine), "--target", "target"]
+    (tmp_path / "s.toml").write_text('target = "hue"\ncv = 4\n')
+    more = ["--spec", str(tmp_path / "s.toml"), "--overwrite", "--budget", "7.5", "--seed", "3"]
+    for options in ([], more):
+        with pytest.raises(Seen):
+            main([*command, *options, "--out", str(tmp_path / "run")])
+    (usual, how), (given, own) = found
+    assert usual == given[:1] + usual[1:]
+    assert (usual[0], usual[2]) == (str(wine), str(tmp_path / "run"))
+    assert (usual[1].target, usual[1].cv, usual[1].seed) == ("target", 5, 0)
+    assert (given[1].target, given[1].cv, given[1].seed) == ("target", 4, 3)
+    assert how == {"overwrite": False, "budget": learning.BUDGET}
+    assert own == {"overwrite": True, "budget": 7.5}
+    for budget in ("-1", "inf"):
+        assert main([*command, "--out", str(tmp_path / "run"), "--budget", budget]) == 2
+
+
+def test_the_demonstration_asks_for_its_settings(tmp_path, seen):
+    from sklearn.datasets import load_breast_cancer
+
+    from kernelweave_app.cli import learning
+
+    found, bunch = seen(learning, "fit_table"), load_breast_cancer(as_frame=True)
+    for more in ([], ["--seed", "3", "--cv", "4", "--alphas", "6"]):
+        with pytest.raises(Seen):
+            main(["demo", "--out", str(tmp_path / "d"), *more])
+    for (table, spec, out), how in found:
+        written = pd.read_csv(table)
+        assert how == {"overwrite": True, "rivals": learning._rivals}
+        assert out == str(tmp_path / "d")
+        np.testing.assert_allclose(written[bunch.data.columns], bunch.data)
+        assert (written["diagnosis"] == np.array(["malignant", "benign"])[bunch.target]).all()
+        assert (spec.target, spec.method, spec.test_size) == ("diagnosis", "rls2", 0.3)
+        assert {name: len(columns) for name, columns in spec.views.items()} == dict.fromkeys(
+            ("mean", "error", "worst"), 10
+        )
+        widths = "; ".join(f"rbf(gamma={gamma})" for gamma in (0.003, 0.01, 0.03, 0.1, 0.3))
+        assert spec.kernels == f"linear; poly(degree=2); {widths}"
+    assert [(spec.seed, spec.cv, spec.alphas) for (_, spec, _), _ in found] == [(0, 5, "30"), (3, 4, "6")]
+
+
+def test_time_is_shared_among_findings_and_its_end_is_said(monkeypatch, capsys):
+    from kernelweave._errors import InputError
+    from kernelweave_app.cli import learning
+
+    now, asked = [100.0], {}
+    monkeypatch.setattr(learning.time, "monotonic", lambda: now[0])
+
+    def add(kind, report):
+        # each may take an equal part of what is left
+        ends = []
+        while not report("fit 1 of 9"):
+            now[0] += 1.0
+            ends.append(now[0])
+        asked[kind] = now[0]
+
+    learning._add_until(120.0, ["omission", "stability"], add)
+    assert asked == {"omission": 111.0, "stability": 121.0}
+    assert "The time" not in capsys.readouterr().out
+    learning._add_until(121.0, ["omission", "stability"], add)
+    assert "not computed: omission, stability. Later: kernelweave evidence." in capsys.readouterr().out
+
+    def late(kind, report):
+        now[0] += 50.0
+        raise KeyboardInterrupt
+
+    learning._add_until(140.0, ["omission", "stability"], late)
+    said = capsys.readouterr().out
+    assert "The time was not enough for omission." in said
+    assert "not computed: stability." in said
+
+    def pressed(kind, report):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        learning._add_until(now[0] + 9.0, ["omission"], pressed)
+
+    def refused(kind, report):
+        raise InputError("Too few rows.")
+
+    learning._add_until(now[0] + 9.0, ["omission", "stability"], refused)
+    said = capsys.readouterr().out
+    assert "Not computed: omission. Too few rows." in said
+    assert "Not computed: stability. Too few rows." in said

@@ -5,7 +5,9 @@ Modules: `cli/paths`, `cli/rows`.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -126,3 +128,49 @@ def test_what_is_refused(tables: Path, capsys: pytest.CaptureFixture[str]) -> No
         assert said in capsys.readouterr().err
     assert main(["margins", rows, "--target", "x0", "--loss", "epsilon-insensitive", "--folds", "0",
                  "--cs", "0.001", "--out", out]) == 0  # fmt: skip
+
+
+class Seen(Exception):
+    """The library was called."""
+
+
+def asked_of_a_path(monkeypatch: pytest.MonkeyPatch, command: list[str]) -> dict[str, Any]:
+    """What the command `margins` asks the library for."""
+    seen: dict[str, Any] = {}
+
+    def solve(name: str, *arguments: Any, **given: Any) -> None:
+        seen.update(given, function=name, features=arguments[0], Cs=list(arguments[-1]))
+        raise Seen
+
+    with monkeypatch.context() as patch:
+        for place in ("rows.validation.svm_mkl_path_cv", "mkl.path.svm_mkl_path"):
+            patch.setattr(f"kernelweave.{place}", partial(solve, place.rpartition(".")[2]))
+        with pytest.raises(Seen):
+            main(["margins", *command])
+    return seen
+
+
+def test_every_option_of_a_path_reaches_the_library(tables: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for file in (tables / "rows").iterdir():
+        pd.read_csv(file).assign(w=2.0).to_csv(file, index=False)
+    given = [str(tables / "rows"), "--target", "y", "--drop", "w", "--out", str(tables / "out")]
+    usual = asked_of_a_path(monkeypatch, given)
+    features, scale = usual.pop("features"), usual.pop("scale")
+    assert features.n_samples == 400
+    np.testing.assert_allclose(scale, features.scales())
+    np.testing.assert_allclose(usual.pop("Cs"), np.geomspace(0.1, 1000.0, 10) / 400)
+    assert usual == {
+        "function": "svm_mkl_path_cv", "loss": "hinge", "epsilon": 0.1, "tol": 1e-3, "folds": 5,
+        "fold_by": "row", "scoring": "auto", "rule": "min", "seed": 0,
+    }  # fmt: skip
+    machine = {"loss": "epsilon-insensitive", "epsilon": 0.25, "tol": 1e-4}
+    choice = {"folds": 2, "fold_by": "file", "scoring": "loss", "rule": "1se", "seed": 7}
+    for options in (machine | choice, machine | {"folds": 0}):
+        more = [part for name, v in options.items() for part in (f"--{name.replace('_', '-')}", str(v))]
+        rows = [*given[:3], "--weight", "w", "--groups", "0,2,6", *given[5:], "--normalize", "none"]
+        found = asked_of_a_path(monkeypatch, [*rows, "--points", "3", *more])
+        features = found.pop("features")
+        assert (features.n_kernels, features.n_features) == (2, 6)
+        np.testing.assert_allclose(found.pop("Cs"), np.geomspace(0.1, 1000.0, 3) / 800)
+        plain = machine | {"function": "svm_mkl_path"}
+        assert found == (plain if not options["folds"] else plain | choice | {"function": "svm_mkl_path_cv"})

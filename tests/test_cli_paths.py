@@ -70,3 +70,23 @@ def test_a_path_of_a_learner_with_a_C(wine, tmp_path, capsys):
     np.testing.assert_allclose(table["C"], [1.0, 4.0] * 3)
     np.testing.assert_allclose(table["alpha"], 1.0 / table["C"])
     assert "C from 1 to 4" in capsys.readouterr().out
+
+
+def test_a_path_of_the_default_learner_is_one_of_alphas_without_a_ridge(diabetes, tmp_path, monkeypatch):
+    """The learner that a plain fit takes; a ridge of its own is chosen by folds, which a path has not."""
+    from kernelweave_app import runs
+
+    plain, made = runs.fitting.make_learner, []
+    monkeypatch.setattr(runs.fitting, "make_learner", lambda spec: made.append(plain(spec)) or made[-1])
+    drop = "weight,clinic,age,sex,s1,s2,s3,s4,s6"
+    given = ["path", str(diabetes), "--target", "target", "--drop", drop]
+    assert main([*given, "--out", str(tmp_path / "p"), "--spec", str(settings_of(tmp_path))]) == 0
+    assert (type(made[0]).__name__, made[0].relax, made[0].tol) == ("RLS2", None, 1e-5)
+    assert len(pd.read_csv(tmp_path / "p" / "path.csv")) == 3
+    assert main([*given, "--out", str(tmp_path / "q"), "--method", "rls2", "--relax", "auto"]) == 2
+
+
+def settings_of(folder):
+    path = folder / "s.toml"
+    path.write_text('alphas = "0.1,1,10"\n[learner_params]\ntol = 1e-5\n')
+    return path

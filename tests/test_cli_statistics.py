@@ -246,3 +246,34 @@ def test_columns_are_left_out_of_sums(how, rows, capsys):
     assert "--drop" in said
     assert "x99" in said
     assert not (rows / "c.npz").exists()
+
+
+def test_every_option_of_sums_reaches_the_library(rows, monkeypatch):
+    from kernelweave.rows import collecting
+
+    seen, plain = [], collecting.block_statistics
+    monkeypatch.setattr(
+        collecting,
+        "block_statistics",
+        lambda tables, **how: seen.append((tables, how)) or plain(tables, **how),
+    )
+    out, table = str(rows / "a.npz"), str(rows / "rows")
+    files = [str(rows / "rows" / f"{k}.csv") for k in range(2)]
+    assert main(["statistics", table, "--target", "y", "--out", out]) == 0
+    given = ["--target", "y", "x0", "--folds", "2", "--fold-by", "file", "--seed", "7", "--max-memory", "1GB"]
+    more = ["--weight", "w", "--columns", "x1", "x2", "--groups", "0,1,2", "--overwrite", "--out", out]
+    assert main(["statistics", *files, *given, *more]) == 0
+    assert main(["statistics", *files, *given, *more, "--resume"]) == 0
+    (first, usual), (several, own), (_, again) = seen
+    assert (first, several) == (table, files)
+    for how in (usual, own):
+        assert callable(how.pop("progress"))
+    assert usual == {
+        "target": "y", "folds": None, "fold_by": "row", "seed": 0, "into": None, "groups": None,
+        "columns": None, "weight": None, "max_memory": None, "n_jobs": 1,
+    }  # fmt: skip
+    assert own == {
+        "target": ["y", "x0"], "folds": 2, "fold_by": "file", "seed": 7, "into": None, "groups": [0, 1, 2],
+        "columns": ["x1", "x2"], "weight": "w", "max_memory": "1GB", "n_jobs": 1,
+    }  # fmt: skip
+    assert again["into"].total.n_rows == 40

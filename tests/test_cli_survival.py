@@ -1,6 +1,7 @@
 """Survival on the command line: whole runs, predictions, scores, evidence, and errors that name rows.
 
-Modules: `runs/survival`, `runs/writing`.
+Modules: `runs/survival`, `runs/writing`, `cli/learning`, `cli/using`, `runs/fitting`, `runs/reading`,
+`runs/preparing`.
 """
 
 import json
@@ -498,3 +499,30 @@ def test_negative_times_are_missing_only_where_such_rows_are_left_out():
     assert without_negative(table, spec)["days"].isna().tolist() == [k == 2 for k in range(6)]
     for other in (spec.model_copy(update={"missing": "error"}), Spec(target="days", missing="drop")):
         assert without_negative(table, other) is table
+
+
+def test_the_choice_of_a_run_is_said_in_words():
+    from kernelweave_app.runs.fitting import count_alphas, describe_choice
+
+    own = {"target": "y", "method": "rls2", "kernels": "linear", "cv": 4}
+    for spec, task, words in (
+        (Spec(time="t", event="e"), "survival", "lp, with C by 5 folds"),
+        (Spec(target="y"), "classification", "lp, as a plain fit chooses, with C by 5 folds"),
+        (
+            Spec(target="y", group="who"),
+            "regression",
+            "rls2, as a plain fit chooses, with alpha by 5 folds that keep rows of one who together",
+        ),
+        (Spec(**own), "regression", "is chosen by 4 folds"),
+        (Spec(**own), "classification", "is chosen by 4 folds with the same fractions of classes"),
+        (Spec(**own, stratify=False), "classification", "is chosen by 4 folds"),
+        (
+            Spec(**own, group="who", splits="random", repeats=3),
+            "classification",
+            "is chosen by 4 random divisions, repeated 3 times, that keep rows of one who together",
+        ),
+    ):
+        assert describe_choice(spec, task).endswith(words), (describe_choice(spec, task), words)
+    assert count_alphas(Spec(**own, alphas="7", repeats=3), "regression") == (7, 12)
+    assert count_alphas(Spec(time="t", event="e", Cs="0.5,"), "survival") == (1, 0)
+    assert count_alphas(Spec(time="t", event="e"), "survival")[1] == 5

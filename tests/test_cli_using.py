@@ -1,6 +1,6 @@
 """The commands `predict` and `evaluate` on new tables.
 
-Modules: `cli/using`.
+Modules: `cli/using`, `runs/evidence`.
 """
 
 import json
@@ -221,3 +221,58 @@ def test_labels_that_look_like_numbers_in_fewer_rows_are_known(tmp_path, capsys)
     right = kw.load(run / "model.skops").predict(few[["a"]]) == few["y"]
     scores = json.loads(capsys.readouterr().out)["scores"]
     assert scores["accuracy"]["value"] == pytest.approx(right.mean())
+
+
+def test_every_option_of_predict_and_evaluate_reaches_the_library(diabetes, tmp_path, monkeypatch, capsys):
+    from kernelweave_app import runs
+
+    class Seen(Exception):
+        pass
+
+    found, fitted = [], kw.MKLRegressor([kw.kernels.Linear()], "uniform")
+    frame = pd.read_csv(diabetes, sep="\t")
+    fitted.fit(frame[["age", "bmi"]], frame["target"])
+    kw.save(fitted, tmp_path / "model.skops")
+    model, table, out = str(tmp_path / "model.skops"), str(diabetes), str(tmp_path / "p.csv")
+
+    def call(*given, **how):
+        found.append((given, how))
+        raise Seen
+
+    monkeypatch.setattr(runs.predictions, "predictions", call)
+    for more, std, coverage in (([], False, None), (["--std", "--coverage", "0.8"], True, 0.8)):
+        with pytest.raises(Seen):
+            main(["predict", model, table, "--out", out, *more])
+        (_, X), how = found.pop()
+        assert list(X.columns) == ["age", "bmi"]
+        assert how == {"std": std, "coverage": coverage, "keys": None, "times": None, "strata": None}
+    with pytest.raises(Seen):
+        main(["evaluate", model, table, "--target", "target", "--key", "clinic"])
+    keys = found.pop()[1]["keys"]
+    assert keys.tolist() == frame["clinic"].tolist()
+    capsys.readouterr()
+    for more, said in (
+        (["--times", "3"], "--times is for a survival model; this model is a regression model"),
+        (["--strata", "sex"], "--strata is for a survival model"),
+    ):
+        assert main(["predict", model, table, "--out", out, *more]) == 2
+        assert said in capsys.readouterr().err
+    for more in (["--time", "age"], ["--event", "sex"], ["--strata", "sex"]):
+        assert main(["evaluate", model, table, "--target", "target", *more]) == 2
+        assert "are for a survival model" in capsys.readouterr().err
+    # files beside the table
+    monkeypatch.setattr(runs.reading, "read_new", call)
+    beside = ["--join", "b.csv", "--key", "clinic", "--view", "w=w.npz", "--gram", "g=g.npy"]
+    for command in (["predict", model, table, "--out", out], ["evaluate", model, table, "--target", "bp"]):
+        with pytest.raises(Seen):
+            main([*command, *beside])
+        (_, folder, *given), _ = found.pop()
+        truth = "bp" if command[0] == "evaluate" else ""
+        assert [str(folder), *given] == [model, table, "b.csv", "clinic", ["w=w.npz"], ["g=g.npy"], truth]
+    from kernelweave.persistence import onnx_file
+
+    monkeypatch.setattr(onnx_file, "to_onnx", call)
+    for more, kind in (([], "float64"), (["--single"], "float32")):
+        with pytest.raises(Seen):
+            main(["export", model, "--out", str(tmp_path / "m.onnx"), *more])
+        assert found.pop()[1] == {"dtype": kind}

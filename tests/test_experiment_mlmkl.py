@@ -1,7 +1,7 @@
 """The tables of the MLMKL paper in small, its printed ranks, and the tests of differences between methods.
 
 Modules: `mkl/published`, `mlmkl`, `mlmkl_grid`, `mlmkl_tables`, `ranks`, `algorithms/published_mlmkl`,
-`algorithms/posterior_mlmkl`, `mlmkl_posterior`.
+`algorithms/posterior_mlmkl`, `mlmkl_posterior`, `cli/papers`.
 """
 
 import warnings
@@ -633,3 +633,29 @@ def test_a_cell_is_run_in_its_protocol(protocol, method, way, monkeypatch):
     cell = {"dataset": "sonar", "split": 3, "protocol": protocol, "method": method}
     found = experiments.get("mlmkl").run(cell, options)
     assert (found["way"], found["split"]) == (way, ("sonar", 3, 7))
+
+
+@pytest.mark.parametrize("kernel", [None, 1])
+def test_a_part_is_scored_on_its_held_out_rows(kernel, rng):
+    from types import SimpleNamespace
+
+    from kernelweave_papers.mlmkl import Part
+
+    block = rng.normal(size=(3, 6, 4))
+    gram = SimpleNamespace(take=lambda at: ("taken", at.tolist()))
+    part = Part(gram, np.ones(4), block, rng.normal(size=(3, 6)), np.array([1.0, -1, 1, 1, -1, -1]))
+    K, weights = np.tensordot([0.5, 0.0, 2.0], block, 1), np.array([0.5, 0.0, 2.0])
+    if kernel is not None:
+        taken = part.take(kernel)
+        assert taken.gram == ("taken", [kernel])
+        np.testing.assert_array_equal(taken.block, block[kernel : kernel + 1])
+        np.testing.assert_array_equal(taken.diagonal, part.diagonal[kernel : kernel + 1])
+        part, K, weights = taken, 2.0 * block[kernel], np.array([2.0])
+    solution = SimpleNamespace(
+        weights=weights, upper_layers=(), dual_coef=rng.normal(size=(4, 1)), intercept=np.array([0.25])
+    )
+    f = K @ solution.dual_coef[:, 0] + 0.25
+    np.testing.assert_allclose(part.decision(solution), f)
+    accuracy, loss = part.score(solution)
+    assert accuracy == pytest.approx(100 * np.mean(np.sign(f) == part.y_held))
+    assert loss == pytest.approx(np.mean([max(0.0, 1 - y * v) for y, v in zip(part.y_held, f, strict=True)]))

@@ -535,3 +535,93 @@ def test_numbers_of_prostate_have_the_decimals_of_the_paper():
         for one in row.values():
             assert one.digits == 3 == len(one.text.rpartition(".")[2]) or one.text == "–"
             assert bool(one.spread) == (name == "test error")
+
+
+def test_genes_of_a_path_are_those_that_any_class_has():
+    from kernelweave_papers.rls2_microarray import Path
+
+    coef = np.zeros((2, 3, 4))
+    coef[0, 1, 2] = coef[1, 0, 0] = coef[1, 2, 0] = coef[1, 2, 3] = -0.5
+    path = Path(np.array([2.0, 1.0]), coef, 0.0)
+    assert path.genes.tolist() == [1, 2]
+    X = np.array([[1.0, 0, 0, 0], [-1.0, 0, 1.0, -1.0]])
+    assert path.predict(X).tolist() == [[0, 0], [1, 2]]
+
+
+def test_classes_of_few_samples_are_left_out_and_samples_are_standardised(monkeypatch, rng):
+    from types import SimpleNamespace
+
+    from kernelweave_papers import rls2_microarray
+
+    y = np.repeat([0, 1, 2], [5, 4, 7])
+    X = rng.normal(size=(16, 6)) + 3.0
+    for train in (None, np.arange(16) < 9):
+        data = SimpleNamespace(X=X, y=y, train=train)
+        monkeypatch.setattr(rls2_microarray.datasets, "load", lambda name, data=data: data)
+        found, classes, published = rls2_microarray.table.__wrapped__("made")
+        # four samples are too few, but not where the division is published
+        kept = np.arange(16) if published is not None else np.flatnonzero(y != 1)
+        assert published is train
+        assert classes.tolist() == (y.tolist() if published is not None else [0] * 5 + [1] * 7)
+        np.testing.assert_allclose(found.mean(axis=1), 0.0, atol=1e-12)
+        np.testing.assert_allclose(found.std(axis=1, ddof=1), 1.0)
+        assert all(np.corrcoef(one, X[k])[0, 1] > 1 - 1e-12 for one, k in zip(found, kept, strict=True))
+
+
+def test_rows_of_changes_are_means_over_divisions():
+    """And count those in which a change has fewer or more errors than RLS2."""
+    from kernelweave_papers.rls2_nci60 import NCI60
+
+    errors = {"rls2": [4, 2, 5], "all-genes": [3, 2, 7]}
+    rows = [
+        (
+            {"dataset": "nci60", "split": k, "method": method},
+            {"errors": n, "errors_simplest": n + 1, "errors_least": n - 1, "genes": 10 * n, "n_test": 18, "seconds": 2},
+        )
+        for method, each in errors.items()
+        for k, n in enumerate(each)
+    ]  # fmt: skip
+    found = NCI60().tables(rows, NCI60.defaults)["results"].set_index("method")
+    for method, each in errors.items():
+        row, mean = found.loc[method], round(np.mean(each), 3)
+        assert row["errors"] == pytest.approx(mean)
+        assert row["errors_simplest"] - 1 == pytest.approx(mean)
+        assert row["errors_least"] + 1 == pytest.approx(mean)
+        assert row["genes"] == pytest.approx(10 * np.mean(each), abs=1e-3)
+        assert (row["n_test"], row["seconds"], row["splits"]) == (18, 2, 3)
+        assert row["errors_std"] == pytest.approx(np.std(each, ddof=1), abs=1e-3)
+    assert found[["fewer", "more"]].to_numpy().tolist() == [[0, 0], [1, 1]]
+
+
+@pytest.mark.parametrize("regression", [False, True])
+def test_tuned_baselines_are_those_of_scikit_learn(regression, monkeypatch, rng):
+    from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
+    from sklearn.kernel_ridge import KernelRidge
+    from sklearn.svm import SVC
+
+    from kernelweave_papers import baselines
+
+    monkeypatch.setattr(baselines, "WIDTHS", (0.5, 2.0))
+    monkeypatch.setattr(baselines, "RIDGES", (0.1, 1.0))
+    X, new = rng.normal(size=(30, 2)) * [1.0, 9.0], rng.normal(size=(9, 2)) * [1.0, 9.0]
+    y = 50.0 + 3.0 * np.sin(X[:, 0]) + X[:, 1] if regression else (X[:, 0] > 0).astype(int)
+    folds = [(np.arange(k), np.arange(k, 30)) for k in (15, 20)]
+    found, chosen = baselines.tuned_rbf(X, y, new, folds, 3, regression, penalties=(1.0, 10.0))
+    mean, std = X.mean(axis=0), X.std(axis=0)
+    Z, Z_new = (X - mean) / std, (new - mean) / std
+    assert chosen["gamma"] in (0.25, 1.0)
+    if regression:
+        assert chosen.keys() == {"alpha", "gamma"}
+        own = KernelRidge(kernel="rbf", **chosen).fit(Z, (y - y.mean()) / y.std())
+        np.testing.assert_allclose(found, own.predict(Z_new) * y.std() + y.mean(), rtol=1e-8)
+    else:
+        assert chosen.keys() == {"C", "gamma"}
+        np.testing.assert_array_equal(found, SVC(**chosen).fit(Z, y).predict(Z_new))
+    made, trees = baselines.boosting(X, y, new, folds, 3, regression)
+    kind = GradientBoostingRegressor if regression else GradientBoostingClassifier
+    fit, held = folds[0]
+    stages = list(kind(n_estimators=300, random_state=3).fit(X[fit], y[fit]).staged_predict(X[held]))
+    losses = [np.mean((f - y[held]) ** 2) for f in stages]
+    assert trees["trees"] == int(np.argmin(losses)) + 1
+    again = kind(n_estimators=trees["trees"], random_state=3).fit(X, y)
+    np.testing.assert_allclose(made, again.predict(new))

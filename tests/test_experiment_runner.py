@@ -1,6 +1,6 @@
 """The runner of experiments: cells are stored at once, resumed, the same with any number of jobs; the command.
 
-Modules: `base`, `runner`, `store`.
+Modules: `base`, `runner`, `store`, `cli/papers`.
 """
 
 import os

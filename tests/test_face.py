@@ -1,6 +1,6 @@
 """The first fifteen minutes: installations, help, JSON, views from names, the front page of names, former spellings.
 
-Modules: `_lazy`, `runs/proposing`, `inspection/sources`, `cli/early`, `cli/helping`, `cli/output`.
+Modules: `_lazy`, `runs/proposing`, `inspection/sources`, `cli/early`, `cli/helping`, `cli/output`, `cli/app`.
 """
 
 import ast

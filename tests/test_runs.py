@@ -1489,3 +1489,46 @@ def test_the_task_in_words_and_its_folds(target, said, splitter, rng):
     prepared = prepare(Joined(table), spec)
     assert prepared.said == said
     assert type(fitting.make_model(spec, prepared, None).cv).__name__ == splitter
+
+
+def test_targets_types_and_columns_that_are_left(tmp_path):
+    from kernelweave_app.runs.columns import check_target, read_types
+    from kernelweave_app.runs.evidence import groups_of, intervals_of
+
+    same = pd.Series([2.0, 2.0], name="y")
+    assert check_target(same, "regression", varies=False).tolist() == [2.0, 2.0]
+    with pytest.raises(kw.InputError, match="is constant"):
+        check_target(same, "regression")
+    assert check_target(same, "classification").tolist() == [2.0, 2.0]
+    for wrong in ("=number", "dose", "a=number,dose"):
+        with pytest.raises(kw.InputError, match="must be like"):
+            read_types(wrong)
+    assert read_types("a=b=number") == {"a=b": "number"}
+    table = pd.DataFrame({"y": [1.5, 2.0, 4.0], "a": [1.0, 2.0, 3.0], "who": ["u", None, "v"]})
+    with pytest.raises(kw.InputError, match="no column left to learn from"):
+        prepare(Joined(table), Spec(target="y", drop="a,who"))
+    assert groups_of(Spec(group="who"), table) is None
+    assert groups_of(Spec(group="a"), table).tolist() == [1.0, 2.0, 3.0]
+    assert groups_of(Spec(group="gone"), table) is groups_of(Spec(), table) is None
+    assert intervals_of() == {}
+
+
+@pytest.mark.parametrize(
+    ("arrays", "kernels"),
+    [
+        ({"K": np.eye(4)}, True),
+        ({"K": np.ones((2, 4, 4)), "names": np.arange(4)}, True),
+        ({"K": np.ones((4, 3))}, False),
+        ({"K": np.ones((4, 3)), "columns": np.arange(3)}, True),
+        ({"K": np.eye(1)}, False),
+        ({"K": np.eye(4), "L": np.eye(4)}, True),
+        ({"K": np.eye(4), "L": np.eye(3)}, False),
+        ({"names": np.arange(4)}, False),
+        ({"K": np.arange(4.0)}, False),
+    ],
+)
+def test_archives_of_square_matrices_seem_to_be_kernels(arrays, kernels, tmp_path):
+    from kernelweave_app.runs.formats.arrays import seem_kernels
+
+    np.savez(tmp_path / "a.npz", **arrays)
+    assert seem_kernels(tmp_path / "a.npz") == kernels

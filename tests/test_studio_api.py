@@ -1,6 +1,7 @@
 """The studio's API without a browser: tables, kernels, settings, a whole run and what it leaves.
 
-Modules: `studio/api`, `studio/service`, `studio/schema`, `studio/catalogue`, `studio/previews`.
+Modules: `studio/api`, `studio/service`, `studio/schema`, `studio/catalogue`, `studio/previews`,
+`studio/jobs`.
 """
 
 import base64

@@ -1,6 +1,6 @@
 """The studio takes what scientists have: kernels, sparse tables, annotated matrices; and says what tables hold.
 
-Modules: `studio/catalogue`, `studio/predicting`.
+Modules: `studio/catalogue`, `studio/predicting`, `runs/formats/arrays`, `runs/formats`.
 """
 
 import datetime

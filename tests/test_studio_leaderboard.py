@@ -1,6 +1,6 @@
 """Runs as a leaderboard: what is found, in which order, how quickly; and what is written about runs.
 
-Modules: `studio/mlflow_export`, `runs/lineage`.
+Modules: `studio/mlflow_export`, `runs/lineage`, `studio/schema`.
 """
 
 import time

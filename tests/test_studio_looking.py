@@ -213,3 +213,15 @@ def test_kernels_are_shown_on_two_rows_or_more():
     for rows, words in (([0, 1, 2], "1 of 3 have none"), ([0, 1], "0 of 2 have none")):
         with pytest.raises(InputError, match=words):
             _complete(np.array(rows), prepared)
+
+
+def test_centred_kernels_are_those_of_centred_features(rng):
+    from kernelweave_app.studio.looking import centred
+
+    A, B = rng.normal(size=(7, 3)) + 2.0, rng.normal(size=(7, 3)) - 1.0
+    K = A @ A.T
+    np.testing.assert_allclose(centred(K), (A - A.mean(axis=0)) @ (A - A.mean(axis=0)).T, atol=1e-12)
+    # cells that are not known count as zero
+    K[2, 3] = K[3, 2] = np.nan
+    np.testing.assert_allclose(centred(K), centred(np.nan_to_num(K)))
+    assert np.isfinite(centred(B @ B.T)).all()

@@ -1,10 +1,12 @@
 """Pages with a simulated user: what handlers say when they fail, and what can be reached without a browser.
 
-Modules: `studio/pages`, `studio/pages/compare`, `studio/pages/data`, `studio/pages/form`, `studio/pages/kernels`,
-`studio/pages/method`, `studio/pages/pieces`, `studio/pages/projects`, `studio/pages/runs`, `studio/pages/understand`,
-`studio/pages/use`.
+Modules: `studio/pages`, `studio/pages/compare`, `studio/pages/data`, `studio/pages/form`,
+`studio/pages/kernels`, `studio/pages/method`, `studio/pages/pieces`, `studio/pages/projects`,
+`studio/pages/runs`, `studio/pages/understand`, `studio/pages/use`, `studio/pages/frame`,
+`studio/pages/story`, `studio/service`.
 """
 
+import hashlib
 import threading
 
 import pandas as pd
@@ -15,6 +17,7 @@ pytest.importorskip("nicegui")
 pytest.importorskip("psutil")
 
 from nicegui import ElementFilter, ui
+from nicegui.testing.user_interaction import UserInteraction
 
 from kernelweave._errors import InputError
 from kernelweave_app.studio import worker
@@ -22,8 +25,9 @@ from kernelweave_app.studio.catalogue import Catalogue, file_id
 from kernelweave_app.studio.jobs import write_status
 from kernelweave_app.studio.pages.desk import Desk
 from kernelweave_app.studio.pages.kernels import NOT_YET, group_by_name
+from kernelweave_app.studio.pages.projects import ProjectsPage
 from kernelweave_app.studio.projects import Projects
-from kernelweave_app.studio.schema import RunRequest
+from kernelweave_app.studio.schema import Metric, PairedComparison, RunRequest
 from kernelweave_app.studio.service import Studio
 from kernelweave_app.studio.worker import Job
 from studio_server import run_here
@@ -359,5 +363,205 @@ def test_fields_of_a_learner_show_what_is_stored(studio):
                 return any(getattr(one, "value", None) in (1.75, "1.75") for one in ElementFilter())
 
         await until(shown)
+
+    visiting(studio, visit)
+
+
+def texts(user, kind, name=""):
+    """What stands in the cells of the table with a name, or in all elements of a class, from top to bottom."""
+    with user:
+        if not name:
+            return [one._text for one in sorted(ElementFilter(kind=kind), key=lambda one: one.id)]
+        [table] = [
+            one for one in ElementFilter() if one.props.get("aria-label") == name and one.tag == "table"
+        ]
+        return [
+            [
+                " ".join(part._text for part in [cell, *cell.descendants()] if getattr(part, "_text", None))
+                for cell in row
+            ]
+            for row in sorted((one for one in table.descendants() if one.tag == "tr"), key=lambda one: one.id)
+        ]
+
+
+SCORE, ERROR = "R^2, held out", "RMSE, held out"
+
+
+def put_run(studio, number, name, *, state="done", method="rls2", **scores):
+    """A run in the database as if it had been there, with scores by their names."""
+    run = f"20260101-{number:06d}-abcdef"
+    spec = {"target": "y", "method": method, "cv": 3 + number}
+    request = {"name": name, "data": {"tables": [file_id("rows.csv")]}, "spec": spec}
+    paths = {"rows": str(studio.places.files / "rows.csv")}
+    studio.store.add_run(run, name, {**request, "paths": paths, "method": method})
+    studio.places.run(run).mkdir()
+    studio.store.move(run, ("queued",), "running", started=1000.0 + number)
+    for metric, value in scores.items():
+        ends = {"low": value - 0.1, "high": value + 0.1}
+        studio.store.write(run, Metric(name={"r2": SCORE, "rmse": ERROR}[metric], value=value, n=30, **ends))
+    summary = {
+        "task": "regression", "method": method, "n_kernels": 9, "n_active": 2 + number, "regularization": "alpha = 1",
+        "rel_gap": 1e-7, "status": "optimal", "n_training": 32, "n_held": 8, "seconds": 3.0 + number,
+    }  # fmt: skip
+    studio.store.finish(run, state, "", summary if state == "done" else None)
+    return run
+
+
+def test_the_list_of_runs_is_searched_sorted_and_chosen_from(studio):
+    good, bad, other = (
+        put_run(studio, 1, "alpha", r2=0.9, rmse=1.0),
+        put_run(studio, 2, "beta", r2=0.5, rmse=3.0, method="lp"),
+        put_run(studio, 3, "gamma", state="failed"),
+    )
+
+    async def visit(user):
+        await user.open("/runs")
+        await user.should_see("gamma", retries=100)
+
+        def board():
+            return texts(user, ui.element, "Runs")[1:]
+
+        def names():
+            return [next(word for word in ("alpha", "beta", "gamma") if word in row[1]) for row in board()]
+
+        def field(label, kind=ui.select):
+            [one] = [one for one in user.find(kind).elements if one.props.get("label") == label]
+            return one
+
+        assert names() == ["gamma", "beta", "alpha"]
+        rows = {name: row for name, row in zip(names(), board(), strict=True)}
+        assert [rows[name][2] for name in ("alpha", "beta", "gamma")] == [
+            "0.90 (0.80 to 1.00)", "0.50 (0.40 to 0.60)", "–",
+        ]  # fmt: skip
+        assert [rows[name][3] for name in ("alpha", "beta")] == ["rls2", "lp"]
+        assert rows["alpha"][4] == "rows.csv: y"
+        # scores: the best first; of errors that is the smallest
+        field("Sort by").set_value("score")
+        await until(lambda: names() == ["alpha", "beta", "gamma"])
+        field("Sort by").set_value("name")
+        field("Score").set_value(ERROR)
+        field("Sort by").set_value("score")
+        await until(lambda: [row[2][:4] for row in board()] == ["1.0 ", "3.0 ", "–"])
+        field("Limit", ui.number).set_value(2.0)
+        await until(lambda: names() == ["alpha"])
+        await user.should_see("1 of 3 runs")
+        field("Limit", ui.number).set_value(None)
+        await until(lambda: len(names()) == 3)
+        for label, value, left in (("Learner", "lp", ["beta"]), ("State", "failed", ["gamma"])):
+            field(label).set_value(value)
+            await until(lambda left=left: names() == left)
+            field(label).set_value("")
+            await until(lambda: len(names()) == 3)
+        field("Search", ui.input).set_value("alpha")
+        await until(lambda: names() == ["alpha"])
+        field("Search", ui.input).set_value(None)
+        await until(lambda: len(names()) == 3)
+        # what is chosen
+        [box] = named(user, "Choose gamma", ui.checkbox)
+        box.set_value(True)
+        await user.should_see("3 runs; 1 chosen", retries=100)
+        user.find(kind=ui.button, content="Compare").click()
+        await until(
+            lambda: any("None of these runs has a model to compare" in m for m in user.notify.messages)
+        )
+        [every] = named(user, "Choose all 3 runs", ui.checkbox)
+        every.set_value(True)
+        await user.should_see("3 runs; 3 chosen", retries=100)
+        press(user, "Pin alpha")
+        await until(lambda: names()[0] == "alpha" and named(user, "Unpin alpha", ui.button))
+        assert studio.run(good).marks.pinned
+        [box] = named(user, "Choose alpha", ui.checkbox)
+        box.set_value(False)
+        await user.should_see("3 runs; 2 chosen", retries=100)
+        user.find(kind=ui.button, content="Delete").click()
+        await user.should_see("Delete 2 runs?", retries=100)
+        await user.should_see("with their models and files.")
+        [dialog] = user.find(ui.dialog).elements
+        [sure] = [one for one in dialog.descendants() if isinstance(one, ui.button) and one.text == "Delete"]
+        UserInteraction(user, {sure}, "Delete").click()
+        await until(lambda: [run.id for run in studio.runs()] == [good])
+        await until(lambda: names() == ["alpha"])
+        assert not {bad, other} & {run.id for run in studio.runs()}
+
+    visiting(studio, visit)
+
+
+def test_runs_side_by_side_have_the_numbers_of_each(studio, monkeypatch):
+    first = put_run(studio, 1, "one", r2=0.9, rmse=1.0)
+    second = put_run(studio, 2, "two", r2=0.5)
+    put_run(studio, 3, "gone", state="failed")
+    third = put_run(studio, 4, "three", r2=0.25, method="lp")
+    asked, plain = [], Studio.compare
+    test = {
+        "test": "permutation", "why": "The same rows", "what": SCORE, "difference": 0.4, "low": 0.1, "high": 0.7,
+        "p_value": 0.012, "adjusted": 0.024, "n": 30, "rows": 30,
+    }  # fmt: skip
+
+    def compare(self, runs):
+        asked.append(runs)
+        found = plain(self, runs)
+        pair = PairedComparison(first=runs[0], second=runs[1], **test)
+        return found.model_copy(update={"tests": [pair]} if len(runs) > 1 else {})
+
+    monkeypatch.setattr(Studio, "compare", compare)
+
+    async def visit(user):
+        await user.open(f"/compare?runs={first},{second},{first},nothing")
+        await user.should_see("Settings that differ", retries=200)
+        assert asked == [[first, second]]
+        scores = {row[0]: row[1:] for row in texts(user, ui.element, "Scores of the runs")}
+        assert [part.split()[0] for part in scores[SCORE]] == ["0.90", "0.50"]
+        assert [part.split()[0] for part in scores[ERROR]] == ["1.0", "–"]
+        assert scores["kernels with a weight"] == ["3", "4"]
+        assert scores["seconds"] == ["4.0", "5.0"]
+        [_, pair] = texts(user, ui.element, "Paired tests of runs")
+        assert pair == [pair[0], SCORE, "0.40", "0.10 to 0.70", "0.012", "0.024", "permutation"]
+        assert pair[0].index("one") < pair[0].index(" minus ") < pair[0].index("two")
+        assert [row[1:] for row in texts(user, ui.element, "Settings that differ")[1:]] == [["4", "5"]]
+        # without any that are named: the newest of the same column and tables
+        await user.open("/compare")
+        await user.should_see("Settings that differ", retries=200)
+        assert asked[1:] == [[third, second, first]]
+
+    visiting(studio, visit)
+
+
+def test_a_project_is_shown_renamed_and_copied(studio, monkeypatch):
+    put_run(studio, 1, "one", r2=0.9)
+    [mine] = Projects(studio).all()
+    gone = []
+    monkeypatch.setattr(ProjectsPage, "go", lambda _, *where: gone.append(where))
+
+    async def visit(user):
+        await user.open("/projects")
+        await user.should_see("The version is the beginning", retries=200)
+        [heads, row] = texts(user, ui.element, "Tables of this project")
+        assert [heads[0], heads[6], *row[:3]] == ["name", "runs", "rows.csv", "40", "4"]
+        assert row[6] == "1"
+        content = (studio.places.files / "rows.csv").read_bytes()
+        assert row[4] == hashlib.sha256(content).hexdigest()[:10]
+
+        async def ask(word, name, again=None):
+            user.find(kind=ui.button, content=word).click()
+            [dialog] = await until(lambda: [one for one in user.find(ui.dialog).elements if one.value])
+            inside = list(dialog.descendants())
+            [field] = [one for one in inside if isinstance(one, ui.input)]
+            before = field.value
+            field.set_value(name)
+            [sure] = [one for one in inside if isinstance(one, ui.button) and one.text == (again or word)]
+            UserInteraction(user, {sure}, word).click()
+            return before
+
+        assert await ask("Rename", "Other") == mine.name
+        await until(lambda: gone)
+        assert [one.name for one in Projects(studio).all()] == ["Other"]
+        assert gone == [(mine.id, "projects")]
+        await user.open("/projects")
+        await user.should_see("The version is the beginning", retries=200)
+        assert await ask("Duplicate", "Copy") == "Other copy"
+        await until(lambda: len(gone) == 2)
+        [copy] = [one for one in Projects(studio).all() if one.name == "Copy"]
+        assert (copy.n_tables, copy.n_runs) == (1, 1)
+        assert gone[1] == (copy.id, "")
 
     visiting(studio, visit)

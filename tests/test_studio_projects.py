@@ -1,6 +1,7 @@
 """Projects of the studio: each has its tables, its draft and its runs, and none sees those of another.
 
-Modules: `studio/projects`, `studio/schema`.
+Modules: `studio/projects`, `studio/schema`, `studio/checking`, `studio/store`, `studio/service`,
+`studio/server`, `studio/api`.
 """
 
 import contextlib

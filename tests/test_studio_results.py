@@ -508,3 +508,29 @@ def test_rows_of_a_group_count_together_in_both_tasks(task):
         run = SimpleNamespace(request=SimpleNamespace(data="rows", spec=Spec()))
         _, found, n = _held(run, one, run, two)
         assert (n, found.test.endswith("of groups")) == (12, bool(words))
+
+
+def test_what_is_said_of_every_learner_is_what_it_declares():
+    from kernelweave.learners import LEARNERS
+    from kernelweave_app.runs.settings import learner_fields
+    from kernelweave_app.studio.methods import methods
+
+    found = methods()
+    assert [one.name for one in found] == list(LEARNERS)
+    for one, learner in zip(found, LEARNERS.values(), strict=True):
+        fields = learner_fields(one.name)
+        assert one.title == learner.__name__
+        assert one.reference == learner.reference()
+        assert (one.regularization_parameter, one.regression) == (
+            learner.regularization_parameter,
+            learner.regression,
+        )
+        assert one.settings == [field.name for field in fields.values()]
+        assert one.fields == list(fields.values())
+        own = learner()
+        assert {part.name: part.default for part in one.parameters}.items() <= {
+            name: repr(value) for name, value in own.get_params().items()
+        }.items()
+        assert one.summary
+        assert not one.summary.endswith(".")
+        assert "``" not in one.objective

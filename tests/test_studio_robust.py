@@ -386,3 +386,11 @@ def test_the_server_asks_the_system_to_take_memory_back(monkeypatch):
     # another C library lacks the function
     monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
     give_back_memory()
+
+
+def test_seconds_left_are_in_proportion_to_the_steps(monkeypatch):
+    from kernelweave_app.studio import store
+
+    monkeypatch.setattr(store.time, "time", lambda: 1060.0)
+    assert store.seconds_left(1000.0, 3, 12) == 180.0
+    assert store.seconds_left(1000.0, 12, 12) == store.seconds_left(1000.0, 13, 12) == 0.0

@@ -1,6 +1,6 @@
 """A run that is asked to stop: whatever it has fitted is kept, and it has the time to write it.
 
-Modules: `studio/worker`.
+Modules: `studio/worker`, `studio/jobs`.
 """
 
 import json

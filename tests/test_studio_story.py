@@ -523,3 +523,14 @@ def test_only_known_scripts_get_the_nonce():
     asyncio.run(answer())
     assert sent[1]["body"] == b'<script nonce="once">ours</script><script>not ours</script>'
     assert MARK.encode() not in sent[1]["body"]
+
+
+def test_texts_of_numbers_alone_and_few_equal_rows_are_no_traps():
+    whole = table(dose=pd.Series(["2.5", *NUMBERS], dtype=object))
+    few = pd.concat([table().iloc[:93], table().iloc[:4]], ignore_index=True)
+    for frame in (whole, few):
+        found = consequences(Joined(frame), {}, Spec(target="y"), None, None)
+        assert not {"numbers as text", "equal rows"} & {one.topic for one in found}
+    many = pd.concat([table().iloc[:91], table().iloc[:6]], ignore_index=True)
+    found = consequences(Joined(many), {}, Spec(target="y"), None, None)
+    assert "equal rows" in {one.topic for one in found}

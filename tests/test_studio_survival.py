@@ -1,6 +1,7 @@
 """Survival and several targets in the studio: what is said before a run, what a run shows, and a journey in a browser.
 
-Modules: `runs/survival`, `studio/consequences`, `studio/looking`, `studio/comparing`, `studio/predicting`.
+Modules: `runs/survival`, `studio/consequences`, `studio/looking`, `studio/comparing`, `studio/predicting`,
+`runs/spec`.
 """
 
 import re
