@@ -11,6 +11,7 @@ import kernelweave as kw
 from kernelweave.gram import FactorGram
 from kernelweave.mkl.regularization import compute_criteria, smallest_single
 from kernelweave.mkl.ridge_problem import make_problem as solver_problem
+from kernelweave.results import Certificate, Path, RelaxedSolution, Status
 from oracles import central_difference
 from problems import KINDS, make_problem
 
@@ -34,6 +35,80 @@ def test_a_path_is_a_sequence_of_solutions(kind):
     assert len(path) == len(path.n_iter) == len(path.status) == 12
     # the optimal value of Problem 5 falls with alpha
     assert (np.diff(path.primal) <= 0).all()
+
+
+def relaxed(k):
+    """The k-th of some solutions of two outputs, three kernels and two ridges, whose numbers are all different."""
+    return RelaxedSolution(
+        weights=np.array([[k % 2, 0.0, 1.0], [1.0, 0.0, 0.0]]), dual_coef=k + np.arange(20.0).reshape(2, 5, 2),
+        intercept=np.array([k, k + 0.5]), certificate=Certificate("joint", 9.0 + k, 7.0 + k, 2.0, 0.5 + k),
+        n_iter=30 + k, alpha=4.0 - k, feature_coef=k - np.arange(12.0).reshape(2, 3, 2),
+        relax=np.array([10.0, 20.0]) + k, ridge_primal=np.array([30.0, 40.0]) + k, ridge_gap=np.array([50.0, 60.0]) + k,
+        ridge_log_det=np.array([70.0, 80.0]) + k,
+    )  # fmt: skip
+
+
+def test_numbers_of_a_path_are_those_of_its_solutions():
+    asked = []
+
+    def measure(everything):
+        asked.append(everything)
+        return {"df": np.arange(3.0) + 10.0 * everything}
+
+    path = Path.of([relaxed(k) for k in range(3)], measure=measure)
+    for name in (
+        "weights", "dual_coef", "feature_coef", "intercept", "primal", "dual", "gap", "rel_gap", "rounding",
+        "n_iter", "relax", "ridge_primal", "ridge_gap", "status",
+    ):  # fmt: skip
+        for k in range(3):
+            np.testing.assert_array_equal(getattr(path, name)[k], getattr(relaxed(k), name), name)
+    assert (path.alphas.tolist(), len(path)) == ([4.0, 3.0, 2.0], 3)
+    # of any output
+    assert path.n_active.tolist() == [2, 2, 2]
+    for which in (None, 0, 1):
+        one, k = path.at(2, which), which or 0
+        assert (one.relax, one.ridge_primal, one.ridge_gap) == (12.0 + 10 * k, 32.0 + 10 * k, 52.0 + 10 * k)
+        np.testing.assert_array_equal(one.dual_coef, relaxed(2).dual_coef[k])
+        np.testing.assert_array_equal(one.feature_coef, relaxed(2).feature_coef[k])
+    # the criteria cost more, and only who reads them pays
+    assert path.df.tolist() == [0.0, 1.0, 2.0]
+    assert asked == [False]
+    assert path.criteria["df"].tolist() == [10.0, 11.0, 12.0]
+    path = Path.of([relaxed(0)])
+    assert np.isnan(path.df).all()
+    assert path.criteria == {}
+
+
+def test_only_the_last_of_a_path_that_ended_early_is_interrupted():
+    def some(count, error=None):
+        for k in range(count):
+            yield relaxed(k)
+        if error is not None:
+            raise error
+
+    for count, stop, error, kept in (
+        (3, None, None, 3),
+        (2, None, None, 2),
+        (3, 2, None, 3),
+        (3, 1, None, 2),
+        (2, None, KeyboardInterrupt(), 2),
+    ):
+        seen = []
+
+        def callback(index, one, stop=stop, seen=seen):
+            seen.append((index, one.alpha))
+            return index == stop
+
+        path = Path.collect(some(count, error), 3, callback, measure=lambda _: {"df": 5.0})
+        assert seen == [(k, 4.0 - k) for k in range(kept)]
+        assert path.df == 5.0
+        last = Status.CONVERGED if kept == 3 else Status.INTERRUPTED
+        assert path.status == (*[Status.CONVERGED] * (kept - 1), last)
+    for error in (KeyboardInterrupt(), ValueError()):
+        # without a solution there is no path, and what is no interruption is never lost
+        for count in (0, 1) if isinstance(error, ValueError) else (0,):
+            with pytest.raises(type(error)):
+                Path.collect(some(count, error), 3)
 
 
 @pytest.mark.parametrize("kind", ["dense", "low rank", "mixed"])
