@@ -299,6 +299,42 @@ def test_a_machine_has_its_support_and_its_infeasibility():
     assert (found.dual_coef is b, found.feature_coef.shape) == (True, (0,))
 
 
+WEIGHT, FACTORS = np.linspace(0.5, 1.5, 40), np.array([1.0, 0.5, 2.0, 1.5])
+#: Options of problems and their solvers, with another value of each, which is another problem.
+OPTIONS = {
+    "rls2": ("rls2", {"alpha": 0.3}, {"sample_weight": WEIGHT, "scale": FACTORS}),
+    "margin": ("svm_mkl", {"C": 2.0}, {
+        "weight_set": kw.weight_sets.LpBall(2.0), "loss": "epsilon-insensitive", "epsilon": 0.3,
+        "sample_weight": WEIGHT, "scale": FACTORS,
+    }),
+    "cardinality": ("cardinality_mkl", {"C": 2.0}, {
+        "k": 2, "ridge": 0.5, "loss": "epsilon-insensitive", "epsilon": 0.3, "sample_weight": WEIGHT, "scale": FACTORS,
+    }),
+    "rkl": ("rkl", {"C": 2.0}, {"loss": "squared-hinge", "sample_weight": WEIGHT, "scale": FACTORS}),
+    "easy_mkl": ("easy_mkl", {}, {"lam": 0.4, "sample_weight": WEIGHT, "scale": FACTORS}),
+    "alignf": ("alignf", {}, {"sample_weight": WEIGHT, "scale": FACTORS}),
+}  # fmt: skip
+OTHER = {
+    "weight_set": "simplex", "loss": "hinge", "epsilon": 0.2, "k": 1, "ridge": 0.4, "lam": 0.3, "C": 3.0,
+    "sample_weight": None, "scale": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_option_is_part_of_the_problem(data, name):
+    """With all of them the problem confirms its solution, and with one of them less it does not."""
+    gram, y = data
+    solver, first, more = OPTIONS[name]
+    found = getattr(kw.solvers, f"solve_{solver}")(gram, y, **first, **more)
+    assert found.status.ok
+    make = getattr(kw.problems, f"{name}_problem")
+    own = {} if name == "rls2" else first
+    assert found.verify(make(gram, y, **own, **more)).status is Status.CONVERGED
+    for option in (*own, *more):
+        other = make(gram, y, **(own | more | {option: OTHER[option]}))
+        assert found.verify(other).status is Status.REFUTED, option
+
+
 SOLVERS = {
     "rls2_problem": "solve_rls2",
     "margin_problem": "solve_svm_mkl",

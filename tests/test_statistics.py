@@ -18,6 +18,7 @@ from sklearn.linear_model import Ridge
 import kernelweave as kw
 from kernelweave import InputError
 from kernelweave.gram import features, statistics, triangle
+from kernelweave.gram.row_checks import check_rows, stays_sparse
 from kernelweave.mkl.features import block_descent, summaries
 from test_features import make
 
@@ -435,7 +436,7 @@ def test_callbacks_see_intercepts():
 
 
 def test_rows_of_a_chunk_are_in_or_not_after_ctrl_c():
-    Z, groups, y = make(30)
+    Z, groups, y = form(30)
     found = statistics_of(Z, groups, y)
 
     class Interrupting(np.ndarray):
@@ -476,7 +477,7 @@ def test_paths_of_sums_are_the_same_on_products_and_in_place(rng, monkeypatch, g
 
 
 def test_a_problem_of_sums_is_the_same_after_its_blocks_were_turned(monkeypatch):
-    Z, groups, y = make(60)
+    Z, groups, y = form(60)
     problem = kw.Problem(statistics_of(Z, groups, y), C=2.0)
     stack = problem.form.stack
     index, R = np.array([5, 2, 9, 0]), np.random.default_rng(0).normal(size=(3, stack.n_samples))
@@ -528,7 +529,7 @@ def test_a_path_of_sums_in_a_file_holds_one_matrix(tmp_path, monkeypatch, width,
 
 
 def test_a_warning_says_what_a_factor_takes(monkeypatch):
-    Z, groups, y = make(30)
+    Z, groups, y = form(30)
     sums = statistics_of(Z, groups, y)
     monkeypatch.setattr(summaries, "machine_memory", lambda: 1000.0)
     with pytest.warns(kw.KernelWarning, match="A factor of 17 columns takes"):
@@ -537,7 +538,7 @@ def test_a_warning_says_what_a_factor_takes(monkeypatch):
 
 def test_sums_can_stay_in_their_files(tmp_path, monkeypatch):
     monkeypatch.setattr(triangle, "WIDTH", 5)
-    Z, groups, y = make(60)
+    Z, groups, y = form(60)
     folds = kw.rows.block_statistics(Z, y, groups=groups, folds=3)
     folds.save(tmp_path / "folds.npz")
     mapped = kw.rows.FoldStatistics.load(tmp_path / "folds.npz", mmap_mode="r")
@@ -579,3 +580,46 @@ def test_a_factor_of_sums_has_the_error_that_it_states():
     whole[:p, :p] = G
     Z, _, error = summaries._factor(lambda: whole.copy(order="F"), p)
     assert np.abs(Z.T @ Z - G).max() <= error < 6e-15
+
+
+# ---- chunks that are refused ------------------------------------------------------------------------
+
+
+def test_rows_of_a_chunk_are_checked_like_whole_tables(rng):
+    Z, y, w = rng.normal(size=(5, 3)), rng.normal(size=5), rng.uniform(0.5, 2.0, 5)
+    for form in (np.array, sparse.csr_array):
+        rows, targets, weights, single = check_rows(form(Z), y, w, None, 3, 1)
+        assert_allclose(rows.toarray() if sparse.issparse(rows) else rows, Z)
+        assert (targets.shape, single) == ((5, 1), True)
+        assert_allclose(targets[:, 0], y)
+        assert_allclose(weights, w)
+        assert check_rows(form(Z), y, None, None, 0, 0)[2] is None
+        assert not check_rows(form(Z), np.c_[y, y], 0.0 * w, None, 0, 2)[2].any()
+        assert not check_rows(form(Z), np.c_[y], w, None, 0, 0)[3]
+        empty = check_rows(form(Z[:0]), y[:0], w[:0], None, 3, 2)
+        assert (empty[1].shape, empty[2], empty[3]) == ((0, 2), None, True)
+        assert not check_rows(form(Z[:0]), np.empty((0, 2)), None, None, 3, 2)[3]
+        wrong = {"`sample_weight`": (Z, y, w[:4]), "`y`": (Z[:0], y, None), "2 columns": (Z, y, w, 3, 2)}
+        wrong |= {"4 columns": (Z, y, w, 4, 0), "`sample_weight` must": (Z, y, np.zeros(4)), "nonneg|negative|least": (
+            Z, y, -w
+        )}  # fmt: skip
+        for value in (np.nan, np.inf, -np.inf, 1e200, -1e200):
+            spoilt = Z.copy()
+            spoilt[2, 1] = value
+            wrong[f"`Z`.*|{value}"] = (spoilt, y, w)
+        for words, (table, target, given, *numbers) in wrong.items():
+            with pytest.raises(InputError, match=words):
+                check_rows(form(table), target, given, None, *(numbers or (0, 0)))
+
+
+def test_few_numbers_in_every_column_stay_sparse():
+    """A tenth of the table, and half of a column."""
+    for inside, column, wanted in ((100, 10, True), (101, 10, False), (60, 50, True), (60, 51, False)):
+        Z = sparse.lil_array((100, 10))
+        Z[:column, 0] = 1.0
+        rest = inside - column
+        for k in range(rest):
+            Z[k % 20, 1 + k // 20] = 1.0
+        Z = sparse.csr_array(Z)
+        assert Z.nnz == inside
+        assert stays_sparse(Z) == wanted
