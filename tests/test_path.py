@@ -153,6 +153,26 @@ def test_a_margin_path_is_a_sequence_of_solutions(form, rng):
         np.testing.assert_allclose(path.at(k).weights, one.weights, atol=2e-3)
 
 
+@pytest.mark.parametrize("method", ["newton", "alternating", "hinge", "hinge on features", "lp ball"])
+def test_each_solution_of_a_path_starts_from_the_one_before(method, rng):
+    """Along values that hardly differ there is little to do after the first."""
+    gram, y = make_problem("dense", rng)
+    near = np.linspace(1.0, 1.02, 5)
+    if method in ("newton", "alternating"):
+        more = {"solver": method} | ({"delta": 1e-4} if method == "alternating" else {})
+        path = kw.rls2_path(gram, y, 1e-2 * near, **more)
+    else:
+        loss = {"loss": "hinge", "tol": 1e-5, "solver": "newton" if method == "hinge on features" else "auto"}
+        labels, weight_set = (
+            np.where(y > 0, 1.0, -1.0),
+            kw.weight_sets.LpBall(1.5) if method == "lp ball" else "simplex",
+        )
+        Z = rng.normal(size=(len(y), 12))
+        kernels = kw.FeatureStack(Z, [0, 3, 6, 9, 12]) if method == "hinge on features" else gram
+        path = kw.solvers.svm_mkl_path(kernels, labels, 10.0 * near, weight_set, **loss)
+    assert path.n_iter[1:].max() < path.n_iter[0], path.n_iter
+
+
 def test_alternating_path_uses_the_papers_rule():
     gram, y = make_problem("dense", np.random.default_rng(3))
     alphas = np.geomspace(1.0, 1e-3, 6)

@@ -436,7 +436,7 @@ def test_callbacks_see_intercepts():
 
 
 def test_rows_of_a_chunk_are_in_or_not_after_ctrl_c():
-    Z, groups, y = form(30)
+    Z, groups, y = make(30)
     found = statistics_of(Z, groups, y)
 
     class Interrupting(np.ndarray):
@@ -477,7 +477,7 @@ def test_paths_of_sums_are_the_same_on_products_and_in_place(rng, monkeypatch, g
 
 
 def test_a_problem_of_sums_is_the_same_after_its_blocks_were_turned(monkeypatch):
-    Z, groups, y = form(60)
+    Z, groups, y = make(60)
     problem = kw.Problem(statistics_of(Z, groups, y), C=2.0)
     stack = problem.form.stack
     index, R = np.array([5, 2, 9, 0]), np.random.default_rng(0).normal(size=(3, stack.n_samples))
@@ -529,7 +529,7 @@ def test_a_path_of_sums_in_a_file_holds_one_matrix(tmp_path, monkeypatch, width,
 
 
 def test_a_warning_says_what_a_factor_takes(monkeypatch):
-    Z, groups, y = form(30)
+    Z, groups, y = make(30)
     sums = statistics_of(Z, groups, y)
     monkeypatch.setattr(summaries, "machine_memory", lambda: 1000.0)
     with pytest.warns(kw.KernelWarning, match="A factor of 17 columns takes"):
@@ -538,7 +538,7 @@ def test_a_warning_says_what_a_factor_takes(monkeypatch):
 
 def test_sums_can_stay_in_their_files(tmp_path, monkeypatch):
     monkeypatch.setattr(triangle, "WIDTH", 5)
-    Z, groups, y = form(60)
+    Z, groups, y = make(60)
     folds = kw.rows.block_statistics(Z, y, groups=groups, folds=3)
     folds.save(tmp_path / "folds.npz")
     mapped = kw.rows.FoldStatistics.load(tmp_path / "folds.npz", mmap_mode="r")
