@@ -307,6 +307,62 @@ def test_overwriting_takes_no_second_copy(stack, rng):
                 ] * len(after)
 
 
+@pytest.mark.parametrize("wrong", [3, 70])
+def test_kernels_beyond_the_first_that_are_packed_are_named_and_have_their_own_precision(wrong, rng):
+    X = rng.normal(size=(12, 12))
+    many = np.repeat((X @ X.T)[:, :, None], 72, axis=2)
+    spoilt = {
+        "not positive semidefinite|eigenvalue": -3.0 * np.eye(12),
+        "symmetric": np.triu(np.ones((12, 12)), 1),
+    }
+    for words, change in spoilt.items():
+        many[:, :, wrong] += change
+        with pytest.raises(kw.InputError, match=f"Kernel {wrong} .*({words})"):
+            gram_from_stack(many)
+        many[:, :, wrong] -= change
+    many[0, 1, wrong] = np.nan
+    with pytest.raises(kw.InputError, match=f"kernel {wrong} holds NaN"):
+        gram_from_stack(many)
+    many[0, 1, wrong] = X[0] @ X[1]
+    assert gram_from_stack(many).n_kernels == 72
+    # numbers that were rounded to single precision are allowed its errors, and the others are not
+    rounded = many.copy()
+    rounded[:, :, wrong] = (many[:, :, wrong] * (1.0 + 1e-7 * np.triu(rng.normal(size=(12, 12)), 1))).astype(
+        np.float32
+    )
+    found = gram_from_stack(rounded)
+    close(found.combine(np.eye(72)[wrong]), 0.5 * (rounded[:, :, wrong] + rounded[:, :, wrong].T))
+    rounded[0, 1, 5] *= 1.0 + 1e-6
+    with pytest.raises(kw.InputError, match="Kernel 5 must be symmetric"):
+        gram_from_stack(rounded)
+
+
+def test_a_builder_knows_what_its_factors_leave_out(rng, monkeypatch):
+    """The residual of a pivoted factor is its trace, that of rounding a share of its size; defined ones have none."""
+    monkeypatch.setattr(building, "FEW", 0)
+    n = 30
+    Z = 3.0 * rng.normal(size=(2, n))
+    tail = rng.normal(size=(n, n))
+    matrices = [Z.T @ Z, Z.T @ Z + 1e-4 * tail @ tail.T]
+    for tol, ranks in ((0.0, [2, -1]), (1e-2, [2, 2])):
+        builder = building.Builder(n, 2)
+        room = builder.triangles(2)
+        for own, matrix in zip(room, matrices, strict=True):
+            own[:] = matrix[np.triu_indices(n)]
+        builder.keep_triangles([1, 0], tol=tol, max_rank=5)
+        builder.add(2, Z.copy())
+        gram = builder.finish()
+        order = [1, 0, 2]
+        np.testing.assert_array_equal(gram.ranks[order], [*ranks, 2])
+        for k, matrix in zip(order, [*matrices, Z.T @ Z], strict=True):
+            left = matrix - gram.combine(np.eye(3)[k])
+            assert gram.residual_trace[k] == pytest.approx(max(np.trace(left), 0.0), abs=1e-9)
+            assert np.trace(left) <= tol * np.trace(matrix) + 1e-9
+        share = building.ROUNDING * np.square(Z).sum()
+        np.testing.assert_allclose(gram.rounding_trace[1], share, rtol=1e-3)
+        assert gram.rounding_trace[2] == 0.0
+
+
 def test_a_representation_passes_through(stack):
     gram = packed(stack)
     assert as_gram(gram) is gram
