@@ -173,6 +173,57 @@ def test_each_solution_of_a_path_starts_from_the_one_before(method, rng):
     assert path.n_iter[1:].max() < path.n_iter[0], path.n_iter
 
 
+W, S = np.linspace(0.5, 1.5, 30), np.array([0.5, 2.0, 1.0, 3.0])
+#: Options of a path and of the solver of one point, with values that are not the defaults.
+RIDGE = {"sample_weight": W, "scale": S, "tol": 1e-9, "max_iter": 4}
+TUBE = {
+    "loss": "epsilon-insensitive",
+    "epsilon": 0.4,
+    "sample_weight": W,
+    "scale": S,
+    "tol": 1e-7,
+    "max_iter": 90,
+}
+
+
+def test_every_option_of_a_path_is_one_of_its_solutions(rng):
+    """With all of them a path of one value is the solution there; without any one it is another."""
+    X = rng.normal(size=(30, 4))
+    gram, Y = X[:, None, :] * X[None, :, :] + np.eye(30)[:, :, None], X[:, :2] + rng.normal(size=(30, 2))
+    y = Y[:, 0]
+
+    def ridge(**more):
+        return kw.rls2_path(gram, more.pop("y", y), [0.3], **more)
+
+    ball = kw.weight_sets.LpBall(2.0)
+
+    def tube(weight_set=ball, **more):
+        return kw.solvers.svm_mkl_path(gram, y, [0.7], weight_set, **more)
+
+    whole, one = ridge(**RIDGE), kw.solve_rls2(gram, y, 0.3, **RIDGE)
+    np.testing.assert_allclose(whole.dual_coef[0], one.dual_coef, rtol=1e-9, atol=1e-12)
+    assert (whole.n_iter[0], whole.gap[0]) == (one.n_iter, pytest.approx(one.gap, rel=1e-6, abs=1e-15))
+    for option in ("sample_weight", "scale"):
+        other = ridge(**{name: value for name, value in RIDGE.items() if name != option})
+        assert abs(other.primal[0] - whole.primal[0]) > 1e-3, option
+    assert ridge(**RIDGE | {"max_iter": 1}).n_iter[0] < ridge(**RIDGE).n_iter[0]
+    assert ridge(tol=1e-1).n_iter[0] < ridge(tol=1e-12).n_iter[0]
+    assert ridge(y=Y, shared_weights=False).weights.shape == (1, 2, 4)
+    assert ridge(relax=[0.5, 0.1]).relax.tolist() == [[0.5, 0.1]]
+    whole = tube(**TUBE)
+    one = kw.solve_svm_mkl(gram, y, 0.7, ball, **TUBE)
+    np.testing.assert_allclose(whole.weights[0], one.weights, atol=1e-6)
+    assert whole.primal[0] == pytest.approx(one.primal, rel=3e-7)
+    for option in ("loss", "epsilon", "sample_weight", "scale"):
+        more = {name: value for name, value in TUBE.items() if name != option}
+        other = tube(**more | ({"loss": "squared"} if option == "loss" else {}))
+        assert abs(other.primal[0] - whole.primal[0]) > 1e-3, option
+    assert abs(tube("simplex", **TUBE).primal[0] - whole.primal[0]) > 1e-3
+    assert tube(**TUBE | {"tol": 1e-14, "max_iter": 1}).status[0] is Status.MAX_ITER
+    assert tube(**TUBE | {"max_time": 1e-9}).status[0] is Status.MAX_TIME
+    assert ridge(**RIDGE | {"max_time": 1e-9}).status[0] is Status.MAX_TIME
+
+
 def test_alternating_path_uses_the_papers_rule():
     gram, y = make_problem("dense", np.random.default_rng(3))
     alphas = np.geomspace(1.0, 1e-3, 6)
