@@ -19,7 +19,7 @@ from kernelweave.mkl import published
 from kernelweave.mkl.certify import feasible, of_null, outside, quadratic_form_errors
 from kernelweave.mkl.on_stack import OnStack
 from kernelweave.mkl.problem import make_kernel_problem, make_ridge_form
-from kernelweave.mkl.solve import _features_of, check_simplex, check_warm, confirmed
+from kernelweave.mkl.solve import METHODS, _features_of, check_simplex, check_warm, confirmed, steps_of
 from kernelweave.results import WarmStart
 from known_sets import KNOWN
 from oracles import mkl_primal_by_conic
@@ -190,6 +190,38 @@ def test_options_of_kernel_problems_reach_the_machine(rows):
     labels = labels.copy()
     labels[weight == 0] = -labels[weight == 0]
     assert make_kernel_problem(gram, labels, 1.0, "simplex", sample_weight=weight).machine.y.shape == (50,)
+
+
+#: Steps of each method on each kind of sets; a method that a set does not have is refused.
+TURNS = ["Newton", "InteriorPoint", "Newton"]
+STEPS = {
+    "simplex": {
+        "auto": TURNS, "newton": ["Newton"], "interior-point": ["InteriorPoint"],
+        "reduced-gradient": ["ReducedGradient"], "cutting-plane": ["CuttingPlane"],
+    },
+    "mix 0.5": {
+        "auto": TURNS, "newton": ["Newton"], "interior-point": ["InteriorPoint"], "closed-form": ["ClosedForm", *TURNS],
+    },
+    "p 2": {"auto": ["ClosedForm"], "closed-form": ["ClosedForm"], "dual-newton": ["DualNewton", "ClosedForm"]},
+}  # fmt: skip
+SETS_OF_STEPS = {
+    "simplex": "simplex",
+    "mix 0.5": kw.weight_sets.ElasticNet(0.5),
+    "p 2": kw.weight_sets.LpBall(2.0),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_methods_are_sequences_of_steps(name, rows):
+    _, gram, _, labels, _ = rows
+    problem = make_kernel_problem(gram, labels, C, SETS_OF_STEPS[name])
+    for method in (*METHODS, "none"):
+        if method in STEPS[name]:
+            found = steps_of(method, problem)
+            assert [type(step).__name__ for step in found] == STEPS[name][method], method
+        else:
+            with pytest.raises(InputError, match="does not fit"):
+                steps_of(method, problem)
 
 
 def test_starting_weights_are_on_the_simplex():
