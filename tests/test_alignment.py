@@ -666,6 +666,36 @@ def test_errors_of_kernels_cover_what_centring_and_sums_round(rng):
     assert (at.errors >= centring[at.used] / at.lengths + n * np.finfo(float).eps).all()
 
 
+def test_errors_of_kernels_cover_what_factors_leave_out_in_every_weight(rng):
+    """In units of the weights and of the kernels; the norms are of what is stored."""
+    Z, V, w = rng.normal(size=(6, 20)), rng.normal(size=(3, 2, 20)), rng.uniform(0.5, 9.0, 20)
+    traces, E = np.square(V).sum(axis=(1, 2)), np.einsum("mri,mrj->mij", V, V)
+    H = np.eye(20) - w / w.sum()
+    for unit, times, first in itertools.product((1e-3, 1e3), (1.0, 100.0), (True, False)):
+        bounds = [unit * traces, 0.0 * traces][:: 1 if first else -1]
+        gram = FactorGram(np.sqrt(unit) * Z, np.array([0, 2, 4, 6]), *bounds)
+        products, errors = frobenius.frobenius_products(gram, times * w)
+        pairs = times * np.sqrt(np.outer(w, w))
+        for m in range(3):
+            left = H @ (unit * E[m]) @ H.T * pairs
+            assert errors[m] >= np.linalg.norm(left) * (1.0 - 1e-9)
+            assert errors[m] <= unit * traces[m] * times * w.max() * (1.0 + 1e-9)
+            own = H @ (unit * Z[2 * m : 2 * m + 2].T @ Z[2 * m : 2 * m + 2]) @ H.T * pairs
+            assert products[m, m] == pytest.approx(np.square(own).sum(), rel=1e-9)
+
+
+@pytest.mark.parametrize("method", [solve_align, solve_alignf])
+def test_targets_of_rows_that_do_not_count_may_be_anything(method, rng):
+    gram, _, t = make_data(30, rng)
+    weight = np.ones(30)
+    weight[4] = 0.0
+    wild = t.copy()
+    wild[4] = 1e80
+    found, wanted = method(gram, wild, sample_weight=weight), method(gram, t, sample_weight=weight)
+    np.testing.assert_allclose(found.weights, wanted.weights, rtol=1e-9)
+    np.testing.assert_allclose(found.alignments, wanted.alignments, rtol=1e-9)
+
+
 @pytest.mark.parametrize("learner", ["align", "alignf", "easy"])
 def test_learners_take_kernels_as_they_were_normalised(learner, rng):
     """A kernel in another unit has the same weight."""

@@ -228,6 +228,141 @@ def test_concatenate_merges_factors(stack):
     close(mixed.diagonal(), np.einsum("iim->mi", stack))
 
 
+def test_bounds_of_what_factors_leave_out_follow_the_matrices(stack, rng):
+    """``K_m = Z_m' Z_m + E_m`` with E_m semidefinite: whatever is made of the stack bounds what is made of E."""
+    n_kernels, whole = stack.shape[2], factors(stack)
+    V = (
+        rng.normal(size=(n_kernels, 2, N))
+        * np.array([0.0, 1.0, 2.0, 0.5, 3.0, 0.25, 4.0])[:n_kernels, None, None]
+    )
+    E = np.einsum("mri,mrj->mij", V, V)
+    traces = np.einsum("mii->m", E)
+    gram = FactorGram(whole.rows, whole.offsets, traces, 2.0 * traces[::-1])
+    p, D, some = rng.dirichlet(np.full(N, 0.1)), rng.uniform(0.1, 3.0, (n_kernels, N)), np.array([4, 0, 2])
+    H = np.eye(N) - p
+    made = {
+        "taken": (gram.take(some), E[some], gram.rounding_trace[some]),
+        "rescaled": (
+            gram.rescale(D),
+            E * D[:, :, None] * D[:, None],
+            np.square(D).max(axis=1) * 2.0 * traces[::-1],
+        ),
+        "centred": (gram.center(p), H.T @ E @ H, (1.0 + N * (p @ p)) * 2.0 * traces[::-1]),
+        "some rows": (gram.restrict(np.arange(5, 9)), E[:, 5:9, 5:9], 2.0 * traces[::-1]),
+        "joined": (
+            concatenate([gram.take(some), packed(stack).take(np.array([1])), gram.take(some[:1])]),
+            np.concatenate([E[some], 0.0 * E[:1], E[some[:1]]]),
+            np.r_[gram.rounding_trace[some], 0.0, gram.rounding_trace[some[:1]]],
+        ),
+    }
+    for what, (found, left, rounding) in made.items():
+        trace = np.einsum("mii->m", left)
+        assert (found.residual_trace >= trace * (1.0 - 1e-12)).all(), what
+        # and not by more than the largest factor of a row, or the norm of what centres
+        assert (found.residual_trace[trace == 0.0] == 0.0).all(), what
+        close(found.rounding_trace, rounding)
+        stored = np.stack([found.combine(unit) for unit in np.eye(found.n_kernels)])
+        largest = np.linalg.eigvalsh(stored + left)[:, -1]
+        assert (found.norm_bound >= largest * (1.0 - 1e-12)).all(), what
+        # a norm is that of what is stored
+        for m in range(found.n_kernels):
+            close(found.square_norm(m), np.square(stored[m]).sum())
+            close(found.square_norm(m, np.arange(len(left[0])) + 0.5), np.sum(
+                np.square(stored[m]) * np.outer(np.arange(len(left[0])) + 0.5, np.arange(len(left[0])) + 0.5)
+            ))  # fmt: skip
+    np.testing.assert_allclose(gram.rescale(np.full((n_kernels, N), 2.0)).residual_trace, 4.0 * traces)
+    np.testing.assert_allclose(gram.center(p).residual_trace, (1.0 + N * (p @ p)) * traces)
+
+
+def test_a_factor_of_several_representations_is_that_of_all_or_none(stack, rng):
+    n_kernels = stack.shape[2]
+    w = rng.uniform(0.5, 2.0, n_kernels)
+    mixed = composite(stack)
+    assert mixed.factor(w) is None
+    odd = np.arange(n_kernels) % 2 == 1
+    close(
+        mixed.factor(np.where(odd, 0.0, w)).T @ mixed.factor(np.where(odd, 0.0, w)),
+        stack @ np.where(odd, 0.0, w),
+    )
+    assert packed(stack).factor(w) is None
+
+
+def test_overwriting_takes_no_second_copy(stack, rng):
+    """Of triangles and factors, alone and side by side: the new stack lies in the memory of the old."""
+    p = rng.dirichlet(np.ones(N))
+    D = rng.uniform(0.5, 2.0, (stack.shape[2], N))
+
+    def memory(gram):
+        parts = gram.parts if isinstance(gram, CompositeGram) else [gram]
+        return [part.packed if isinstance(part, PackedGram) else part.rows for part in parts]
+
+    for form in (packed, factors, composite):
+        for change in (lambda gram, **how: gram.center(p, **how), lambda gram, **how: gram.rescale(D, **how)):
+            for overwrite in (False, True):
+                gram = form(stack)
+                before = memory(gram)
+                after = memory(change(gram, overwrite=overwrite))
+                assert [np.shares_memory(a, b) for a, b in zip(before, after, strict=True)] == [
+                    overwrite
+                ] * len(after)
+
+
+@pytest.mark.parametrize("wrong", [3, 70])
+def test_kernels_beyond_the_first_that_are_packed_are_named_and_have_their_own_precision(wrong, rng):
+    X = rng.normal(size=(12, 12))
+    many = np.repeat((X @ X.T)[:, :, None], 72, axis=2)
+    spoilt = {
+        "not positive semidefinite|eigenvalue": -3.0 * np.eye(12),
+        "symmetric": np.triu(np.ones((12, 12)), 1),
+    }
+    for words, change in spoilt.items():
+        many[:, :, wrong] += change
+        with pytest.raises(kw.InputError, match=f"Kernel {wrong} .*({words})"):
+            gram_from_stack(many)
+        many[:, :, wrong] -= change
+    many[0, 1, wrong] = np.nan
+    with pytest.raises(kw.InputError, match=f"kernel {wrong} holds NaN"):
+        gram_from_stack(many)
+    many[0, 1, wrong] = X[0] @ X[1]
+    assert gram_from_stack(many).n_kernels == 72
+    # numbers that were rounded to single precision are allowed its errors, and the others are not
+    rounded = many.copy()
+    rounded[:, :, wrong] = (many[:, :, wrong] * (1.0 + 1e-7 * np.triu(rng.normal(size=(12, 12)), 1))).astype(
+        np.float32
+    )
+    found = gram_from_stack(rounded)
+    close(found.combine(np.eye(72)[wrong]), 0.5 * (rounded[:, :, wrong] + rounded[:, :, wrong].T))
+    rounded[0, 1, 5] *= 1.0 + 1e-6
+    with pytest.raises(kw.InputError, match="Kernel 5 must be symmetric"):
+        gram_from_stack(rounded)
+
+
+def test_a_builder_knows_what_its_factors_leave_out(rng, monkeypatch):
+    """The residual of a pivoted factor is its trace, that of rounding a share of its size; defined ones have none."""
+    monkeypatch.setattr(building, "FEW", 0)
+    n = 30
+    Z = 3.0 * rng.normal(size=(2, n))
+    tail = rng.normal(size=(n, n))
+    matrices = [Z.T @ Z, Z.T @ Z + 1e-4 * tail @ tail.T]
+    for tol, ranks in ((0.0, [2, -1]), (1e-2, [2, 2])):
+        builder = building.Builder(n, 2)
+        room = builder.triangles(2)
+        for own, matrix in zip(room, matrices, strict=True):
+            own[:] = matrix[np.triu_indices(n)]
+        builder.keep_triangles([1, 0], tol=tol, max_rank=5)
+        builder.add(2, Z.copy())
+        gram = builder.finish()
+        order = [1, 0, 2]
+        np.testing.assert_array_equal(gram.ranks[order], [*ranks, 2])
+        for k, matrix in zip(order, [*matrices, Z.T @ Z], strict=True):
+            left = matrix - gram.combine(np.eye(3)[k])
+            assert gram.residual_trace[k] == pytest.approx(max(np.trace(left), 0.0), abs=1e-9)
+            assert np.trace(left) <= tol * np.trace(matrix) + 1e-9
+        share = building.ROUNDING * np.square(Z).sum()
+        np.testing.assert_allclose(gram.rounding_trace[1], share, rtol=1e-3)
+        assert gram.rounding_trace[2] == 0.0
+
+
 def test_a_representation_passes_through(stack):
     gram = packed(stack)
     assert as_gram(gram) is gram
@@ -313,6 +448,20 @@ def test_repair(similarities):
         gram_from_stack(similarities)
     with pytest.raises(kw.InputError, match="must be symmetric"):
         repair_gram(np.array([[1.0, 0.5], [0.0, 1.0]]))
+    # asymmetry is a share of the largest entry, in any unit, and what is no kernel yet is corrected as a whole
+    for unit in (1e-12, 1.0, 1e12):
+        wrong = unit * similarities[:, :, 0].copy()
+        wrong[0, 1] += 2e-8 * np.abs(wrong).max()
+        with pytest.raises(kw.InputError, match="Kernel 0 must be symmetric"):
+            repair_gram(wrong)
+        wrong[0, 1] = wrong[1, 0] + 0.5e-8 * np.abs(wrong).max()
+        found = repair_gram(wrong)
+        np.testing.assert_array_equal(found, found.T)
+    before = similarities.copy()
+    both = repair_gram(similarities, "shift")
+    np.testing.assert_array_equal(both[:, :, 1], shifted)
+    assert not np.shares_memory(both, similarities)
+    np.testing.assert_array_equal(similarities, before)
     with pytest.raises(kw.InputError, match="`how` must be 'clip' or 'shift', got 'drop'"):
         repair_gram(similarities, "drop")
 

@@ -3,11 +3,14 @@
 Modules: `mkl/loop`.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import kernelweave as kw
-from kernelweave.mkl.loop import Limits, Look, Loop, Step, minimise
+from kernelweave._allowance import allowed, spend
+from kernelweave.mkl.loop import WORK, WORK_EACH, Limits, Look, Loop, Step, minimise, most_work
 from kernelweave.results import Certificate, Solution, Status
 
 
@@ -175,6 +178,41 @@ def test_steps_follow_each_other_and_the_smaller_gap_stays():
     assert session.begun == [0.2, 0.2]
     assert (found.gap, found.status, found.n_iter, found.n_machines) == (0.2, Status.CONVERGED, 4, 4)
     np.testing.assert_array_equal(found.trace["rel_gap"], [0.5, 0.2, 0.4, 0.3])
+
+
+def test_a_solution_that_stays_has_the_counts_of_all_steps():
+    """An earlier one is kept for its smaller gap, with what was counted since."""
+    session = Counted()
+    solved = iter([3, 5])
+
+    def result(at, status, loop):
+        session.n_machines = next(solved)
+        return replace(Counted.result(session, at, status, loop), n_machines=session.n_machines)
+
+    session.result = result
+    found = minimise(
+        session, [Pieces([0.2], Status.STALLED), Pieces([0.4, None], Status.STALLED)], max_iter=10
+    )
+    assert (found.gap, found.n_iter, found.n_machines) == (0.2, 3, 5)
+    assert len(found.trace["objective"]) == 3
+
+
+def test_work_that_is_used_up_ends_the_steps():
+    class Works(Pieces):
+        def moves(self, session, loop):
+            for look in looks(self.gaps, end=self.end):
+                spend(1.0)
+                yield look
+            return self.end
+
+    for work, n_iter in ((None, 9), (2.5, 3), (100.0, 9)):
+        steps = [Works([0.5 - 0.01 * k for k in range(8)], Status.STALLED), Works([0.1], Status.CONVERGED)]
+        found = minimise(Counted(), steps, max_iter=20, work=work)
+        assert (found.n_iter, found.status) == (n_iter, Status.STALLED if n_iter == 3 else Status.CONVERGED)
+    # the limit outside counts where there is none of its own
+    with allowed(work=0.5):
+        assert minimise(Counted(), [Works([0.5] * 8, Status.STALLED)], max_iter=20).n_iter == 1
+    assert most_work(10, 5) == WORK + 15 * WORK_EACH
 
 
 def test_steps_end_with_the_iterations_or_without_progress():

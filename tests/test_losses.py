@@ -3,7 +3,7 @@
 Modules: `machines/loss`, `machines/losses`, `machines/smooth`.
 """
 
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 
 import numpy as np
 import pytest
@@ -22,6 +22,30 @@ from problems import targets_for
 ROWWISE = [name for name, kind in LOSSES.items() if kind.rowwise]
 EVERY = pytest.mark.parametrize("name", ROWWISE)
 SMOOTH = [name for name in ROWWISE if LOSSES[name].smooth]
+
+
+#: Defaults of each loss, and whether it is of labels, fits an intercept, gives scores, is smooth, and is a sum of rows.
+KNOWN = {
+    "hinge": ({}, True, True, False, False, True),
+    "squared-hinge": ({}, True, True, False, True, True),
+    "epsilon-insensitive": ({"epsilon": 0.1}, False, True, False, False, True),
+    "squared": ({}, False, False, False, True, True),
+    "huber": ({"delta": 1.0}, False, True, False, False, True),
+    "quantile": ({"q": 0.5}, False, True, True, False, True),
+    "poisson": ({}, False, True, True, True, True),
+    "logistic": ({}, True, True, False, True, True),
+    "cox": ({"stratified": False, "ties": "breslow"}, False, True, True, True, False),
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_losses_have_the_defaults_and_the_kind_that_users_know(name):
+    kind = LOSSES[name]
+    defaults = {one.name: one.default for one in fields(kind)} if is_dataclass(kind) else {}
+    own = kind.classifies, kind.fits_intercept, kind.scores, kind.smooth, kind.rowwise
+    assert (defaults, *own) == KNOWN[name]
+    assert vars(kind()) == defaults
+    assert as_loss(name) == kind()
 
 
 def test_the_page_of_losses_and_the_command_line_name_them_all():

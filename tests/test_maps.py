@@ -91,6 +91,30 @@ def test_a_matrix_with_a_negative_eigenvalue_has_no_pivots():
 # ---- Nystroem -------------------------------------------------------------------------------------------------
 
 
+def test_weights_of_rows_are_shares_of_the_pivots_and_of_what_is_left():
+    """Of an orthogonal matrix pivots are drawn by weight times diagonal; the search ends by weighted traces."""
+    K, w = np.diag([4.0, 1.0, 2.0, 0.5]), np.array([1.0, 8.0, 1.0, 4.0])
+    drawn = [
+        random_pivots(block_of(K), K.diagonal(), w, 1, 0.0, np.random.default_rng(s)).rows[0]
+        for s in range(600)
+    ]
+    # 4, 8, 2 and 2 of 16: six deviations of 600 draws are 0.12
+    np.testing.assert_allclose(np.bincount(drawn, minlength=4) / 600, [0.25, 0.5, 0.125, 0.125], atol=0.12)
+    for tol in (0.1, 0.3, 0.6):
+        found = random_pivots(block_of(K), K.diagonal(), w, 4, tol, np.random.default_rng(3))
+        left = w * found.residual
+        assert left.sum() <= tol * (w @ K.diagonal())
+    # a block of proposals is taken whole, but no more pivots than were asked for
+    for most in (1, 2, 3):
+        assert (
+            len(random_pivots(block_of(K), K.diagonal(), w, most, 0.0, np.random.default_rng(1)).rows) == most
+        )
+    heavy = np.array([1e9, 1.0, 1.0, 1.0])
+    one = random_pivots(block_of(K), K.diagonal(), heavy, 4, 1e-6, np.random.default_rng(0))
+    assert one.rows.tolist() == [0] or len(one.rows) > 1
+    assert 0 in one.rows.tolist()
+
+
 def test_nystroem_is_near_the_best_approximation_of_its_rank(X):
     K = RBF(gamma=0.1)(X)
     eigenvalues = np.linalg.eigvalsh(K)[::-1]

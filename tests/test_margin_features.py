@@ -22,7 +22,7 @@ from kernelweave.mkl.features import newton as newton_module
 from kernelweave.mkl.features import weighted_rows
 from kernelweave.mkl.features.columns import WorkingColumns
 from kernelweave.mkl.features.newton import MarginDescent
-from kernelweave.mkl.features.norms import Model
+from kernelweave.mkl.features.norms import Model, norm_of
 from kernelweave.mkl.features.problem import make_feature_problem
 from kernelweave.mkl.weight_sets import CappedSimplex, ElasticNet, LpBall, Simplex
 from oracles import central_difference, conic_value
@@ -747,3 +747,41 @@ def test_coefficients_that_were_shrunk_are_stretched_again(loss):
         # measured 1.4e-6
         assert multiple * share == pytest.approx(1.0, abs=1e-5)
     assert min(gap for share, gap in gaps.items() if share != 1.0) > 0
+
+
+@pytest.mark.parametrize(
+    "weight_set", [Simplex(), ElasticNet(0.4), CappedSimplex(0.5), LpBall(1.5), LpBall(3.0)], ids=str
+)
+def test_penalties_are_the_least_over_the_weights(weight_set, rng):
+    """``min_d 1/2 sum n_m^2 / d_m``, its weights, and the level below which all blocks stay without coefficients."""
+    norm = norm_of(weight_set)
+    for norms in (np.array([0.5, 2.0, 0.0, 1.0]), np.array([0.0, 0.0, 3.0, 0.1]), rng.uniform(0.1, 2.0, 4)):
+        used, value, d = norms > 0, norm.value(norms), norm.weights_of(norms)
+        np.testing.assert_allclose(weight_set.project(d), d, atol=1e-9)
+        assert value == pytest.approx(0.5 * (np.square(norms[used]) / d[used]).sum(), rel=1e-8)
+        for _ in range(20):
+            near = weight_set.project(d + 0.05 * rng.normal(size=4))
+            if (near[used] > 0).all():
+                assert 0.5 * (np.square(norms[used]) / near[used]).sum() >= value * (1.0 - 1e-9)
+        assert norm.value(3.0 * norms) == pytest.approx(9.0 * value, rel=1e-9)
+        np.testing.assert_allclose(norm.weights(norms, rng.uniform(size=4)), d, rtol=1e-9)
+    assert norm.value(np.zeros(4)) == 0.0
+    # for no coefficients the weights are those of the gradients, or where there are none the start
+    reach = np.array([0.5, 2.0, 1.0, 0.0])
+    best = norm.weights(np.zeros(4), reach)
+    for _ in range(20):
+        other = weight_set.project(best + 0.3 * rng.normal(size=4))
+        assert np.square(reach) @ other <= np.square(reach) @ best + 1e-9
+    np.testing.assert_allclose(norm.weights(np.zeros(4), np.zeros(4)), weight_set.start(4))
+    # a block without coefficients gains from a gradient above the slope of the penalty there
+    norms, step = np.array([0.5, 2.0, 0.0, 1.0]), 1e-7
+    slope = (norm.value(norms + step * np.eye(4)[2]) - norm.value(norms)) / step
+    # in a ball every gradient is above it
+    ball = isinstance(weight_set, LpBall)
+    assert norm.level(norms) == pytest.approx(0.0 if ball else slope, rel=1e-5, abs=1e-5)
+    assert norm.level(np.zeros(4)) == 0.0
+    inside = norms > 0
+    for above in (0.5, 0.99, 1.01, 3.0):
+        reach = np.where(inside, 1.0, above) * max(norm.level(norms), 1.0)
+        found = norm.entering(norms, reach, inside, np.ones(4, dtype=int), 10.0)
+        assert found.tolist() == ([2] if above > 1.0 or norm.level(norms) == 0.0 else [])

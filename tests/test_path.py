@@ -11,6 +11,7 @@ import kernelweave as kw
 from kernelweave.gram import FactorGram
 from kernelweave.mkl.regularization import compute_criteria, smallest_single
 from kernelweave.mkl.ridge_problem import make_problem as solver_problem
+from kernelweave.results import Certificate, Path, RelaxedSolution, Status
 from oracles import central_difference
 from problems import KINDS, make_problem
 
@@ -34,6 +35,80 @@ def test_a_path_is_a_sequence_of_solutions(kind):
     assert len(path) == len(path.n_iter) == len(path.status) == 12
     # the optimal value of Problem 5 falls with alpha
     assert (np.diff(path.primal) <= 0).all()
+
+
+def relaxed(k):
+    """The k-th of some solutions of two outputs, three kernels and two ridges, whose numbers are all different."""
+    return RelaxedSolution(
+        weights=np.array([[k % 2, 0.0, 1.0], [1.0, 0.0, 0.0]]), dual_coef=k + np.arange(20.0).reshape(2, 5, 2),
+        intercept=np.array([k, k + 0.5]), certificate=Certificate("joint", 9.0 + k, 7.0 + k, 2.0, 0.5 + k),
+        n_iter=30 + k, alpha=4.0 - k, feature_coef=k - np.arange(12.0).reshape(2, 3, 2),
+        relax=np.array([10.0, 20.0]) + k, ridge_primal=np.array([30.0, 40.0]) + k, ridge_gap=np.array([50.0, 60.0]) + k,
+        ridge_log_det=np.array([70.0, 80.0]) + k,
+    )  # fmt: skip
+
+
+def test_numbers_of_a_path_are_those_of_its_solutions():
+    asked = []
+
+    def measure(everything):
+        asked.append(everything)
+        return {"df": np.arange(3.0) + 10.0 * everything}
+
+    path = Path.of([relaxed(k) for k in range(3)], measure=measure)
+    for name in (
+        "weights", "dual_coef", "feature_coef", "intercept", "primal", "dual", "gap", "rel_gap", "rounding",
+        "n_iter", "relax", "ridge_primal", "ridge_gap", "status",
+    ):  # fmt: skip
+        for k in range(3):
+            np.testing.assert_array_equal(getattr(path, name)[k], getattr(relaxed(k), name), name)
+    assert (path.alphas.tolist(), len(path)) == ([4.0, 3.0, 2.0], 3)
+    # of any output
+    assert path.n_active.tolist() == [2, 2, 2]
+    for which in (None, 0, 1):
+        one, k = path.at(2, which), which or 0
+        assert (one.relax, one.ridge_primal, one.ridge_gap) == (12.0 + 10 * k, 32.0 + 10 * k, 52.0 + 10 * k)
+        np.testing.assert_array_equal(one.dual_coef, relaxed(2).dual_coef[k])
+        np.testing.assert_array_equal(one.feature_coef, relaxed(2).feature_coef[k])
+    # the criteria cost more, and only who reads them pays
+    assert path.df.tolist() == [0.0, 1.0, 2.0]
+    assert asked == [False]
+    assert path.criteria["df"].tolist() == [10.0, 11.0, 12.0]
+    path = Path.of([relaxed(0)])
+    assert np.isnan(path.df).all()
+    assert path.criteria == {}
+
+
+def test_only_the_last_of_a_path_that_ended_early_is_interrupted():
+    def some(count, error=None):
+        for k in range(count):
+            yield relaxed(k)
+        if error is not None:
+            raise error
+
+    for count, stop, error, kept in (
+        (3, None, None, 3),
+        (2, None, None, 2),
+        (3, 2, None, 3),
+        (3, 1, None, 2),
+        (2, None, KeyboardInterrupt(), 2),
+    ):
+        seen = []
+
+        def callback(index, one, stop=stop, seen=seen):
+            seen.append((index, one.alpha))
+            return index == stop
+
+        path = Path.collect(some(count, error), 3, callback, measure=lambda _: {"df": 5.0})
+        assert seen == [(k, 4.0 - k) for k in range(kept)]
+        assert path.df == 5.0
+        last = Status.CONVERGED if kept == 3 else Status.INTERRUPTED
+        assert path.status == (*[Status.CONVERGED] * (kept - 1), last)
+    for error in (KeyboardInterrupt(), ValueError()):
+        # without a solution there is no path, and what is no interruption is never lost
+        for count in (0, 1) if isinstance(error, ValueError) else (0,):
+            with pytest.raises(type(error)):
+                Path.collect(some(count, error), 3)
 
 
 @pytest.mark.parametrize("kind", ["dense", "low rank", "mixed"])
@@ -76,6 +151,79 @@ def test_a_margin_path_is_a_sequence_of_solutions(form, rng):
         assert path.at(k).primal == pytest.approx(one.primal, rel=3e-7)
         # coefficients are known to the root of the gap
         np.testing.assert_allclose(path.at(k).weights, one.weights, atol=2e-3)
+
+
+@pytest.mark.parametrize("method", ["newton", "alternating", "hinge", "hinge on features", "lp ball"])
+def test_each_solution_of_a_path_starts_from_the_one_before(method):
+    """Along values that hardly differ there is little to do after the first."""
+    rng = np.random.default_rng(0)
+    gram, y = make_problem("dense", rng)
+    near = np.linspace(1.0, 1.02, 5)
+    if method in ("newton", "alternating"):
+        more = {"solver": method} | ({"delta": 1e-4} if method == "alternating" else {})
+        path = kw.rls2_path(gram, y, 1e-2 * near, **more)
+    else:
+        loss = {"loss": "hinge", "tol": 1e-5, "solver": "newton" if method == "hinge on features" else "auto"}
+        labels, weight_set = (
+            np.where(y > 0, 1.0, -1.0),
+            kw.weight_sets.LpBall(1.5) if method == "lp ball" else "simplex",
+        )
+        Z = rng.normal(size=(len(y), 12))
+        kernels = kw.FeatureStack(Z, [0, 3, 6, 9, 12]) if method == "hinge on features" else gram
+        path = kw.solvers.svm_mkl_path(kernels, labels, 10.0 * near, weight_set, **loss)
+    assert path.n_iter[1:].mean() < path.n_iter[0], path.n_iter
+
+
+W, S = np.linspace(0.5, 1.5, 30), np.array([0.5, 2.0, 1.0, 3.0])
+#: Options of a path and of the solver of one point, with values that are not the defaults.
+RIDGE = {"sample_weight": W, "scale": S, "tol": 1e-9, "max_iter": 4}
+TUBE = {
+    "loss": "epsilon-insensitive",
+    "epsilon": 0.4,
+    "sample_weight": W,
+    "scale": S,
+    "tol": 1e-7,
+    "max_iter": 90,
+}
+
+
+def test_every_option_of_a_path_is_one_of_its_solutions():
+    """With all of them a path of one value is the solution there; without any one it is another."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 4))
+    gram, Y = X[:, None, :] * X[None, :, :] + np.eye(30)[:, :, None], X[:, :2] + rng.normal(size=(30, 2))
+    y = Y[:, 0]
+
+    def ridge(**more):
+        return kw.rls2_path(gram, more.pop("y", y), [0.3], **more)
+
+    ball = kw.weight_sets.LpBall(2.0)
+
+    def tube(weight_set=ball, **more):
+        return kw.solvers.svm_mkl_path(gram, y, [0.7], weight_set, **more)
+
+    whole, one = ridge(**RIDGE), kw.solve_rls2(gram, y, 0.3, **RIDGE)
+    np.testing.assert_allclose(whole.dual_coef[0], one.dual_coef, rtol=1e-9, atol=1e-12)
+    assert (whole.n_iter[0], whole.gap[0]) == (one.n_iter, pytest.approx(one.gap, rel=1e-6, abs=1e-15))
+    for option in ("sample_weight", "scale"):
+        other = ridge(**{name: value for name, value in RIDGE.items() if name != option})
+        assert abs(other.primal[0] - whole.primal[0]) > 1e-3, option
+    assert ridge(**RIDGE | {"max_iter": 1}).n_iter[0] < ridge(**RIDGE).n_iter[0]
+    assert ridge(tol=1e-1).n_iter[0] < ridge(tol=1e-12).n_iter[0]
+    assert ridge(y=Y, shared_weights=False).weights.shape == (1, 2, 4)
+    assert ridge(relax=[0.5, 0.1]).relax.tolist() == [[0.5, 0.1]]
+    whole = tube(**TUBE)
+    one = kw.solve_svm_mkl(gram, y, 0.7, ball, **TUBE)
+    np.testing.assert_allclose(whole.weights[0], one.weights, atol=1e-6)
+    assert whole.primal[0] == pytest.approx(one.primal, rel=3e-7)
+    for option in ("loss", "epsilon", "sample_weight", "scale"):
+        more = {name: value for name, value in TUBE.items() if name != option}
+        other = tube(**more | ({"loss": "squared"} if option == "loss" else {}))
+        assert abs(other.primal[0] - whole.primal[0]) > 1e-3, option
+    assert abs(tube("simplex", **TUBE).primal[0] - whole.primal[0]) > 1e-3
+    assert tube(**TUBE | {"tol": 1e-14, "max_iter": 1}).status[0] is Status.MAX_ITER
+    assert tube(**TUBE | {"max_time": 1e-9}).status[0] is Status.MAX_TIME
+    assert ridge(**RIDGE | {"max_time": 1e-9}).status[0] is Status.MAX_TIME
 
 
 def test_alternating_path_uses_the_papers_rule():

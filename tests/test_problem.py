@@ -13,11 +13,13 @@ import pytest
 import kernelweave as kw
 from kernelweave._checks import InputError
 from kernelweave.gram import FactorGram, as_gram
+from kernelweave.machines.machine import Machine
 from kernelweave.machines.rounding import balanced
 from kernelweave.mkl import published
-from kernelweave.mkl.certify import of_null, quadratic_form_errors
+from kernelweave.mkl.certify import feasible, of_null, outside, quadratic_form_errors
 from kernelweave.mkl.on_stack import OnStack
-from kernelweave.mkl.solve import _features_of, confirmed
+from kernelweave.mkl.problem import make_kernel_problem, make_ridge_form
+from kernelweave.mkl.solve import METHODS, _features_of, check_simplex, check_warm, confirmed, steps_of
 from kernelweave.results import WarmStart
 from known_sets import KNOWN
 from oracles import mkl_primal_by_conic
@@ -132,6 +134,174 @@ def test_coefficients_of_features_follow_from_weights_and_coefficients_of_rows(r
         start = _features_of(form, WarmStart(found.weights, found.dual_coef)) * form.factors
         # measured 4e-6, of coefficients that are known to the root of the gap
         np.testing.assert_allclose(start, found.feature_coef, atol=1e-4 * np.abs(found.feature_coef).max())
+
+
+@pytest.mark.parametrize("loss", ["squared", "hinge"])
+def test_factors_are_those_of_kernels_and_weights_are_repetitions(loss, rows):
+    """In every form of the kernels, and in what certifies: `scale` as kernels multiplied, weights as rows repeated."""
+    Z, gram, t, labels, _ = rows
+    y, factors, count = t if loss == "squared" else labels, np.array([0.5, 3.0, 1.5]), np.arange(50) % 3
+    again, wide = np.repeat(np.arange(50), count), np.repeat(np.sqrt(factors), 4)
+    known = SETS["simplex"]
+    given = operators(Z, gram, y, count.astype(float), known, loss)
+    scaled = operators((Z * wide)[again], (gram * factors)[np.ix_(again, again)], y[again], None, known, loss)
+    for (what, kernels, more), (_, others, of_others) in zip(given, scaled, strict=True):
+        one = kw.Problem(kernels, loss=loss, weights="simplex", C=C, scale=factors, **more)
+        two = kw.Problem(others, loss=loss, weights="simplex", C=C, **of_others)
+        found, wanted = kw.solve(one, tol=1e-8), kw.solve(two, tol=1e-8)
+        assert found.primal == pytest.approx(wanted.primal, rel=3e-8), what
+        np.testing.assert_allclose(found.weights, wanted.weights, atol=1e-3, err_msg=what)
+        assert one.certify(found).rel_gap <= 1.1e-8
+        for other in ({"scale": None}, {"C": 2.0 * C}):
+            certified = replace(one, **other).certify(found)
+            assert not certified.rel_gap <= 1e-3, what
+    if loss == "squared":
+        for kernels in (gram, kw.FeatureStack(Z, GROUPS)):
+            with pytest.raises(InputError, match="must be False for kernels"):
+                make_ridge_form(kernels, t, fit_intercept=True)
+            # without an intercept by default
+            form, single = make_ridge_form(kernels, np.c_[t, labels])
+            assert (form.targets.shape, single) == ((2, 50), False)
+
+
+def test_options_of_kernel_problems_reach_the_machine(rows):
+    _, gram, t, labels, weight = rows
+    factors = np.array([0.5, 3.0, 1.5])
+    for fit_intercept in (True, False):
+        problem = make_kernel_problem(
+            gram, t, 3.0, kw.weight_sets.LpBall(2.0),
+            loss="epsilon-insensitive", epsilon=0.3, sample_weight=weight, scale=factors, fit_intercept=fit_intercept,
+        )  # fmt: skip
+        machine = problem.machine
+        assert (machine.loss, machine.C, machine.fit_intercept) == (
+            kw.losses.EpsilonInsensitive(0.3),
+            3.0,
+            fit_intercept,
+        )
+        np.testing.assert_allclose(machine.costs, 3.0 * weight)
+        np.testing.assert_array_equal(problem.scale, factors)
+        assert isinstance(problem.weight_set, kw.weight_sets.LpBall)
+    default = make_kernel_problem(gram, labels, 1.0, "simplex").machine
+    assert (default.loss, default.fit_intercept) == (kw.losses.Hinge(), True)
+    assert (
+        make_kernel_problem(gram, t, 1.0, "simplex", loss="epsilon-insensitive").machine.loss.epsilon == 0.1
+    )
+    # rows that do not count may have any label
+    labels = labels.copy()
+    labels[weight == 0] = -labels[weight == 0]
+    assert make_kernel_problem(gram, labels, 1.0, "simplex", sample_weight=weight).machine.y.shape == (50,)
+
+
+#: Steps of each method on each kind of sets; a method that a set does not have is refused.
+TURNS = ["Newton", "InteriorPoint", "Newton"]
+STEPS = {
+    "simplex": {
+        "auto": TURNS, "newton": ["Newton"], "interior-point": ["InteriorPoint"],
+        "reduced-gradient": ["ReducedGradient"], "cutting-plane": ["CuttingPlane"],
+    },
+    "mix 0.5": {
+        "auto": TURNS, "newton": ["Newton"], "interior-point": ["InteriorPoint"], "closed-form": ["ClosedForm", *TURNS],
+    },
+    "p 2": {"auto": ["ClosedForm"], "closed-form": ["ClosedForm"], "dual-newton": ["DualNewton", "ClosedForm"]},
+}  # fmt: skip
+SETS_OF_STEPS = {
+    "simplex": "simplex",
+    "mix 0.5": kw.weight_sets.ElasticNet(0.5),
+    "p 2": kw.weight_sets.LpBall(2.0),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_methods_are_sequences_of_steps(name, rows):
+    _, gram, _, labels, _ = rows
+    problem = make_kernel_problem(gram, labels, C, SETS_OF_STEPS[name])
+    for method in (*METHODS, "none"):
+        if method in STEPS[name]:
+            found = steps_of(method, problem)
+            assert [type(step).__name__ for step in found] == STEPS[name][method], method
+        else:
+            with pytest.raises(InputError, match="does not fit"):
+                steps_of(method, problem)
+
+
+def test_starting_weights_are_on_the_simplex():
+    given = np.array([0.25, 0.7500001])
+    np.testing.assert_allclose(check_simplex(given, 2), given / given.sum(), rtol=1e-15)
+    for wrong, words in (
+        ([0.5, 0.6], "sum to 1"),
+        ([-0.5, 1.5], "nonneg"),
+        ([1.0], "shape"),
+        ([[0.5, 0.5]], "shape"),
+    ):
+        with pytest.raises(InputError, match=words):
+            check_simplex(wrong, 2)
+
+
+@pytest.mark.parametrize("loss", ["squared", "hinge"])
+def test_limits_and_starts_reach_every_form(loss, rows):
+    """A limit of k ends after k iterations; a solution is a start from which nothing is left to do."""
+    Z, gram, t, labels, weight = rows
+    y = t if loss == "squared" else labels
+    for what, kernels, more in operators(Z, gram, y, weight, SETS["simplex"], loss):
+        problem = kw.Problem(kernels, loss=loss, weights="simplex", C=20.0, **more)
+        whole = kw.solve(problem, tol=1e-9)
+        short = kw.solve(problem, tol=1e-9, max_iter=1)
+        # descents on features and streams count the search that follows them
+        assert short.n_iter <= 2, what
+        assert short.status is kw.solvers.Status.MAX_ITER or whole.n_iter == 1, what
+        assert problem.certify(short).gap >= whole.primal - whole.gap - short.primal
+        again = kw.solve(problem, tol=1e-6, start=whole)
+        assert again.n_iter <= whole.n_iter, what
+        told = []
+        stopped = kw.solve(problem, tol=1e-9, callback=lambda *one, told=told: told.append(one) or True)
+        assert len(told) == 1, what
+        assert stopped.status is kw.solvers.Status.INTERRUPTED or whole.n_iter == 1, what
+
+
+def test_starts_are_copied_with_all_they_hold():
+    """Features' coefficients in the solver's units, the intercept, weights and coefficients of the rows."""
+    b, d, w = np.array([1.0, -2.0, 1.0]), np.array([0.25, 0.75]), np.array([0.5, 2.0, 1.0, 3.0])
+    given = WarmStart(d, b, w, 0.5)
+    found = check_warm(given, 2, 3)
+    for one, other in zip((found.weights, found.dual_coef, found.feature_coef), (d, b, w), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert (found.intercept, check_warm(WarmStart(d, b, w, np.array([0.5])), 2, 3).intercept) == (0.5, 0.0)
+    assert vars(check_warm(None, 2, 3)) == vars(WarmStart())
+    assert check_warm(WarmStart(), 2, 3).weights is None
+    for wrong in (WarmStart(d[:1]), WarmStart(None, b[:2]), WarmStart(np.array([np.nan, 1.0])), "weights"):
+        with pytest.raises(InputError, match="start"):
+            check_warm(wrong, 2, 3)
+    Z, factors = np.random.default_rng(0).normal(size=(6, 4)), np.array([4.0, 0.25])
+    weight = np.array([1.0, 0.0, 2.0, 1.0, 1.0, 1.0])
+    y = np.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0])
+    stack = kw.FeatureStack(Z, [0, 2, 4])
+    # decision values of the coefficients that a solver starts from are those of what was given
+    for more in ({}, {"sample_weight": weight}):
+        form = kw.Problem(stack, y, "hinge", scale=factors, **more).form
+        kept = np.arange(6) if not more else np.flatnonzero(weight)
+        own = _features_of(form, WarmStart(None, None, w))
+        np.testing.assert_allclose(own * form.factors, w, rtol=1e-14)
+        c = np.array([1.0, -1.0, 2.0, 0.5, -0.5, 1.0])
+        own = _features_of(form, WarmStart(d, c))
+        wide = np.repeat(factors * d, 2)
+        np.testing.assert_allclose(own * form.factors, wide * (Z[kept].T @ c[kept]), rtol=1e-12)
+        assert _features_of(form, WarmStart(d)) is None
+        assert _features_of(form, WarmStart(None, c)) is None
+
+
+def test_feasible_are_coefficients_that_all_are():
+    machine = Machine(np.array([1.0, -1.0]), 2.0, kw.losses.Hinge())
+    inside, beyond = np.array([1.0, -1.0]), np.array([3.0, -3.0])
+    for rows, wanted in (([inside], True), ([inside, beyond], False), ([beyond, inside], False), ([], True)):
+        assert feasible(machine, np.array(rows).reshape(-1, 2)) == wanted
+    # weights of a proof or of a solution that are outside have no bounds
+    found = outside("cuts")
+    assert (found.kind, found.primal, found.gap, found.status) == (
+        "cuts",
+        np.inf,
+        np.inf,
+        kw.solvers.Status.REFUTED,
+    )
 
 
 def test_thin_calls_have_the_same_numbers(rows):

@@ -4,6 +4,7 @@ Modules: `learners/radius`, `mkl/radius`, `mkl/criteria/radius`, `mkl/steps/rkl`
 """
 
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -60,6 +61,96 @@ def assert_no_bound_is_passed(*found):
 
 def differences(f, t, h=1e-5):
     return np.array([(f(t + h * e) - f(t - h * e)) / (2 * h) for e in np.eye(len(t))])
+
+
+# ---- kernels with parameters ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["sum", "sum with a ridge", "Gaussian of a sum", "Gaussians", "your own"])
+def test_kernels_with_parameters_by_their_formulas_and_derivatives(kind, rng):
+    X, scale, b = rng.normal(size=(9, 3)), np.array([0.5, 2.0, 1.5]), rng.normal(size=9)
+    stack, weights = X[:, None, :] * X[None, :, :], rng.uniform(0.5, 2.0, 9)
+    squares = np.moveaxis(np.square(X[:, None] - X[None]), -1, 0)
+    ridge = 0.1 * np.einsum("iim->im", stack).max(axis=0) if kind == "sum with a ridge" else np.zeros(3)
+    add = [np.eye(9) * own for own in ridge]
+    family, formula = {
+        "sum": (WeightedSum(as_gram(stack), scale), lambda t: stack @ (t * scale)),
+        "sum with a ridge": (
+            WeightedSum(as_gram(stack), scale, 0.1),
+            lambda t: (stack + np.moveaxis(add, 0, -1)) @ (t * scale),
+        ),
+        "Gaussian of a sum": (
+            GaussianOfSum(as_gram(stack), scale),
+            lambda t: np.exp(-np.tensordot(t * scale, squares, 1)),
+        ),
+        "Gaussians": (Gaussians(squares), lambda t: np.exp(-np.tensordot(t, squares, 1))),
+        "your own": (
+            KernelFamily(lambda t: np.exp(-np.tensordot(t, squares, 1)), [0.1, 0.2, 0.3]),
+            lambda t: np.exp(-np.tensordot(t, squares, 1)),
+        ),
+    }[kind]
+    assert (family.n_parameters, family.n_samples) == (3, 9)
+    for t in (np.array([0.3, 0.1, 0.2]), np.array([0.05, 0.4, 0.1])):
+        before = t.copy()
+        K = family.kernel(t).copy()
+        np.testing.assert_allclose(K, formula(t), rtol=1e-12, atol=1e-13)
+        slopes = differences(lambda u: b @ formula(u) @ b, t)
+        np.testing.assert_allclose(family.quadratic_forms(t, b), slopes, rtol=1e-6, atol=1e-7)
+        slopes = differences(lambda u: weights @ np.diag(formula(u)), t)
+        np.testing.assert_allclose(family.diagonals(t, weights), slopes, rtol=1e-6, atol=1e-7)
+        # parameters that the caller changes afterwards are others
+        family.kernel(t)
+        t += 0.2
+        slopes = differences(lambda u: b @ formula(u) @ b, t)
+        np.testing.assert_allclose(family.quadratic_forms(t, b), slopes, rtol=1e-6, atol=1e-7)
+        t -= 0.2
+        np.testing.assert_allclose(t, before, rtol=1e-14)
+    given = family.start()
+    given[:] = -1.0
+    assert (family.start() > 0).all()
+    # a weight is a repetition
+    count = np.array([1, 2, 0, 3, 1, 1, 2, 1, 1])
+    again = np.repeat(np.arange(9), count)
+    if kind in ("Gaussian of a sum", "Gaussians"):
+        found = family.start(count.astype(float))
+        np.testing.assert_allclose(family.start(3.0 * count), found, rtol=1e-12)
+        inside = squares[:, again][:, :, again].mean(axis=(1, 2)) * (scale if kind != "Gaussians" else 1.0)
+        np.testing.assert_allclose(found, 1.0 / (3.0 * inside), rtol=1e-10)
+    if kind.startswith("sum"):
+        some = np.array([2, 0])
+        whole = np.moveaxis((stack + np.moveaxis(add, 0, -1)) * scale, -1, 0)
+        np.testing.assert_allclose(family.products(b, some), whole[some] @ b, rtol=1e-10)
+        np.testing.assert_allclose(family.diagonal(some), np.einsum("mii->mi", whole[some]), rtol=1e-12)
+        other = family.rescaled(np.array([2.0, 0.0, 1.0]))
+        np.testing.assert_allclose(other.kernel(t), formula(t * [2.0, 0.0, 1.0]), rtol=1e-11, atol=1e-12)
+        np.testing.assert_allclose(family.kernel(t), formula(t), rtol=1e-12, atol=1e-13)
+        # errors of a sum that is not zero: the share that is missing, twice, of both roots
+        q = family.quadratic_forms(t, b)
+        even, odd = (np.where(np.arange(9) < 8, np.tile([1.0, -1.0], 5)[:9], 0.0) for _ in range(2))
+        odd[0] = 1.5
+        sizes = [np.sqrt(np.einsum("mii->mi", whole)) @ np.abs(one) for one in (even, odd)]
+        off = [family.quadratic_form_errors(one, q) for one in (even, odd)]
+        np.testing.assert_allclose(
+            off[1] - off[0] * np.square(sizes[1] / sizes[0]),
+            2.0 * (0.5 / 4.5) * np.sqrt(np.maximum(q, 0.0)) * sizes[1],
+            rtol=1e-9,
+        )
+
+
+def test_stationarity_on_the_simplex_has_the_unit_of_the_weights():
+    """``t'g - sum(t) min(g)`` as a share of the value, at weights of any sum."""
+    for t, g, value in (
+        ([0.25, 0.75], [3.0, 1.0], 4.0),
+        ([1.0, 3.0], [3.0, 1.0], -2.0),
+        ([2.0, 0.0], [1.0, 5.0], 1.0),
+    ):
+        t, g = np.array(t), np.array(g)
+        here = SimpleNamespace(t=t, gradient=g, value=value)
+        assert on_simplex(here) == pytest.approx((t @ g - t.sum() * g.min()) / abs(value))
+        s = t / np.linalg.norm(t)
+        here = SimpleNamespace(t=s, gradient=g, value=value)
+        along = np.minimum(g - (s @ g) * s, 0.0)
+        assert on_sphere(here) == pytest.approx(np.linalg.norm(along) / abs(value))
 
 
 # ---- gradients ------------------------------------------------------------------------------------

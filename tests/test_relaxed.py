@@ -413,3 +413,43 @@ def test_the_bound_at_fixed_weights_has_the_unit_of_the_objective(rng):
     np.testing.assert_allclose(bound(**of_kernels), bound(), rtol=1e-12)
     of_rows = {"inverse_weights": -1, "alphas": 1, "primal": 1}
     np.testing.assert_allclose(bound(**of_rows), 4.0 * bound(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("left_out", [0.0, 0.5])
+def test_the_gap_of_coefficients_of_a_ridge_is_half_of_their_residual(left_out, rng):
+    """Beside rounding; and what factors leave out, of any semidefinite matrix with that trace, is in it."""
+    Z, Y, w = rng.normal(size=(12, 20)), rng.normal(size=(2, 12)), rng.uniform(0.5, 2.0, 12)
+    K, alphas, N = Z @ Z.T, np.array([0.3, 4.0]), np.diag(1.0 / w)
+    C = np.stack([np.linalg.solve(K + alpha * N, Y.T).T for alpha in alphas]) + 0.01 * rng.normal(
+        size=(2, 2, 12)
+    )
+    fitted = C @ K
+    residuals = Y - fitted - alphas[:, None, None] * C / w
+    primal = 0.5 * (np.square(Y - fitted) * w).sum(axis=(1, 2)) + 0.5 * alphas * np.einsum(
+        "ktn,ktn->k", C, fitted
+    )
+    bounds = bound_at_fixed_weights(
+        alphas,
+        np.sqrt(np.diag(K)),
+        1.0 / w,
+        Y,
+        C,
+        fitted,
+        residuals,
+        primal=primal,
+        terms=1,
+        left_out=left_out,
+    )
+    half = 0.5 * (np.square(residuals) * w).sum(axis=(1, 2))
+    if not left_out:
+        np.testing.assert_allclose(bounds, half, rtol=1e-9)
+    for _ in range(5):
+        v = rng.normal(size=12)
+        whole = K + left_out * np.outer(v, v) / (v @ v)
+        for k, alpha in enumerate(alphas):
+            own = C[k] @ whole
+            value = 0.5 * (np.square(Y - own) * w).sum() + 0.5 * alpha * np.einsum("tn,tn->", C[k], own)
+            best = 0.5 * alpha * np.einsum("tn,nt->", Y, np.linalg.solve(whole + alpha * N, Y.T))
+            assert bounds[k] >= value - best - 1e-9
+            # and of the value that is reported
+            assert bounds[k] >= primal[k] - best - 1e-9

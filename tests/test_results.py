@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import kernelweave as kw
+from kernelweave._allowance import allowed
 from kernelweave.gram import as_gram
 from kernelweave.kernels import Linear, Polynomial
 from kernelweave.machines.losses import Hinge, as_loss
@@ -18,7 +19,7 @@ from kernelweave.machines.machine import Machine, OnKernel
 from kernelweave.mkl.criteria.deep import DualValue
 from kernelweave.mkl.deep import DeepKernel, Descent, solve_deep
 from kernelweave.mkl.layers import Layers
-from kernelweave.results import Certificate, RelaxedSolution, Status
+from kernelweave.results import Certificate, MachineSolution, RelaxedSolution, Solution, Status, limit_reached
 
 
 @pytest.fixture
@@ -59,6 +60,43 @@ def test_the_whole_gap_has_the_last_word(own, rounding, ended, status):
         assert (other.status, other.rel_gap) == (status, pytest.approx(found.rel_gap))
         times = found.times(unit) if unit > 0 else found
         assert (times.primal, times.gap) == pytest.approx((unit, other.gap) if unit > 0 else (1.0, found.gap))
+        assert times.own_gap == pytest.approx(own * abs(unit) if unit > 0 else own)
+        assert times.dual == pytest.approx(times.primal - times.gap)
+
+
+def test_what_statuses_say_of_themselves():
+    """Which are successes, which replaced by a small gap, which of a descent; no gap is a share of infinity."""
+    ok = {Status.CONVERGED, Status.RESIDUAL_RULE}
+    replaced = {Status.CONVERGED, Status.STALLED, Status.MAX_ITER, Status.MAX_TIME, Status.ROUNDING}
+    descent = {Status.UNFINISHED, Status.EMPTIED, Status.NOT_STATIONARY}
+    for status in Status:
+        assert status.ok == (status in ok)
+        assert status.is_of_descent == (status in descent)
+        small = Certificate.of("joint", 1.0, 1e-9, 0.0, status, tol=1e-6)
+        assert small.status is (Status.CONVERGED if status in replaced else status)
+        for tol in (None, 1e-6):
+            lost = Certificate.of("joint", np.inf, 1e-9, 1.0, status, tol=tol, stationarity=0.5)
+            reached = status in (Status.CONVERGED, Status.ROUNDING)
+            assert lost.status is (Status.STALLED if reached else status)
+            assert (lost.dual, lost.gap, lost.rounding, lost.stationarity) == (-np.inf, np.inf, 1.0, 0.5)
+        # what users can do whatever parameters they have, and what only some can
+        for remedy in status.remedies:
+            without, named = status.advice(()).lower(), status.advice((remedy.parameter,)).lower()
+            text = remedy.text.lower()
+            assert text in named
+            assert (text in without) == (remedy.parameter is None)
+        assert ("max_iter" in status.advice(("max_iter",))) == ("max_iter" in status.value)
+        assert "max_iter" not in status.advice(())
+
+
+def test_limits_name_what_was_used_up():
+    assert limit_reached() is None
+    with allowed(seconds=-1.0):
+        assert limit_reached() is Status.MAX_TIME
+    with allowed(work=-1.0):
+        assert limit_reached() is Status.STALLED
+    with allowed(seconds=1e6, work=1.0):
+        assert limit_reached() is None
 
 
 # ---- certificates computed again --------------------------------------------------------------------
@@ -186,18 +224,22 @@ def test_a_certificate_holds_up_to_the_rounding_errors_of_both(moved, gap, own, 
 
 def test_a_sum_says_what_is_bounded_of_all_its_parts():
     def part(kind, status=Status.CONVERGED):
-        return Certificate(kind, 2.0, 1.0, 1.0, 0.5, status=status)
+        return Certificate(kind, 2.0, 1.0, 1.0, 0.5, 0.25, status=status)
 
     for kinds, of_all in (
         (["joint", "joint"], "joint"),
         (["joint", "machine"], "machine"),
         (["joint", "cuts"], "cuts"),
         (["cuts", "machine"], "machine"),
+        (["machine", "cuts"], "machine"),
         (["alignment"], "alignment"),
     ):
         found = Certificate.total([part(kind) for kind in kinds])
         assert found.kind == of_all
         assert (found.primal, found.dual, found.rounding) == tuple(len(kinds) * v for v in (2.0, 1.0, 0.5))
+        assert (found.gap, found.stationarity) == (found.primal - found.dual, None)
+    more = Certificate.total([part("joint"), replace(part("joint"), rounding=0.125, dual=0.5, gap=1.5)])
+    assert (more.dual, more.gap, more.rounding) == (1.5, 2.5, 0.625)
     assert Certificate.total([part("joint"), part("joint", Status.STALLED)]).status is Status.STALLED
 
 
@@ -225,6 +267,74 @@ def test_one_of_several_ridges_has_its_part_of_everything(rng, outputs, on_featu
             assert empty.size == 0
             np.testing.assert_array_equal(one.intercept, intercept[k] if own_intercepts else intercept)
             assert isinstance(one.intercept, float) or np.ndim(one.intercept)
+
+
+def test_a_solution_of_another_kind_keeps_all_but_what_is_replaced(rng):
+    own = {
+        "weights": rng.normal(size=2), "dual_coef": rng.normal(size=5), "intercept": 0.5,
+        "certificate": Certificate("joint", 2.0, 1.0, 1.0, 0.5, 0.25, Status.STALLED), "n_iter": 7,
+        "trace": {"objective": rng.normal(size=7)}, "alpha": 3.0, "n_machines": 4,
+        "proof": rng.normal(size=(1, 5)), "feature_coef": rng.normal(size=3),
+    }  # fmt: skip
+    found = Solution(**own)
+    other = found.extended(RelaxedSolution, relax=2.0, n_iter=8)
+    assert (type(other), other.relax, other.n_iter) == (RelaxedSolution, 2.0, 8)
+    ended = other.ended(Status.INTERRUPTED)
+    for name, value in own.items():
+        for one in (found, other, ended, found.on_host(), found.of_kind(None)):
+            if (name, one) not in (("n_iter", other), ("n_iter", ended), ("certificate", ended)):
+                assert getattr(one, name) is value or name in ("weights", "dual_coef", "feature_coef")
+                np.testing.assert_array_equal(getattr(one, name), value)
+    assert ended.certificate == replace(own["certificate"], status=Status.INTERRUPTED)
+    for name in ("primal", "dual", "gap", "rel_gap", "own_gap", "rounding", "status", "stationarity"):
+        assert getattr(found, name) == getattr(own["certificate"], name)
+    assert found.history is found.trace
+
+
+def test_a_machine_has_its_support_and_its_infeasibility():
+    b = np.array([0.0, -1.0, 0.0, 2.0])
+    found = MachineSolution.of(b, 0.5, Certificate("machine", 2.0, 1.0, 1.0), n_iter=7, infeasibility=0.25)
+    assert (found.weights.tolist(), found.support.tolist(), found.intercept) == ([1.0], [1, 3], 0.5)
+    assert (found.n_iter, found.infeasibility, found.proof.shape) == (7, 0.25, (0, 0))
+    assert (found.dual_coef is b, found.feature_coef.shape) == (True, (0,))
+
+
+WEIGHT, FACTORS = np.linspace(0.5, 1.5, 40), np.array([1.0, 0.5, 2.0, 1.5])
+#: Options of problems and their solvers, with another value of each, which is another problem.
+OPTIONS = {
+    "rls2": ("rls2", {"alpha": 0.3}, {"sample_weight": WEIGHT, "scale": FACTORS}),
+    "margin": ("svm_mkl", {"C": 2.0}, {
+        "weight_set": kw.weight_sets.LpBall(2.0), "loss": "epsilon-insensitive", "epsilon": 0.3,
+        "sample_weight": WEIGHT, "scale": FACTORS,
+    }),
+    "cardinality": ("cardinality_mkl", {"C": 2.0}, {
+        "k": 2, "ridge": 0.5, "loss": "epsilon-insensitive", "epsilon": 0.3, "sample_weight": WEIGHT, "scale": FACTORS,
+    }),
+    "rkl": ("rkl", {"C": 2.0}, {"loss": "squared-hinge", "sample_weight": WEIGHT, "scale": FACTORS}),
+    "easy_mkl": ("easy_mkl", {}, {"lam": 0.4, "sample_weight": WEIGHT, "scale": FACTORS}),
+    "alignf": ("alignf", {}, {"sample_weight": WEIGHT, "scale": FACTORS}),
+}  # fmt: skip
+OTHER = {
+    "weight_set": "simplex", "loss": "hinge", "epsilon": 0.2, "k": 1, "ridge": 0.4, "lam": 0.3, "C": 3.0,
+    "sample_weight": None, "scale": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_option_is_part_of_the_problem(name):
+    """With all of them the problem confirms its solution, and with one of them less it does not."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 4))
+    gram, y = X[:, None, :] * X[None, :, :], np.sign(X[:, 0] + 0.3 * rng.normal(size=40))
+    solver, first, more = OPTIONS[name]
+    found = getattr(kw.solvers, f"solve_{solver}")(gram, y, **first, **more)
+    assert found.status.ok
+    make = getattr(kw.problems, f"{name}_problem")
+    own = {} if name == "rls2" else first
+    assert found.verify(make(gram, y, **own, **more)).status is Status.CONVERGED
+    for option in (*own, *more):
+        other = make(gram, y, **(own | more | {option: OTHER[option]}))
+        assert found.verify(other).status is Status.REFUTED, option
 
 
 SOLVERS = {

@@ -18,6 +18,7 @@ from sklearn.linear_model import Ridge
 import kernelweave as kw
 from kernelweave import InputError
 from kernelweave.gram import features, statistics, triangle
+from kernelweave.gram.row_checks import check_rows, stays_sparse
 from kernelweave.mkl.features import block_descent, summaries
 from test_features import make
 
@@ -594,3 +595,46 @@ def test_a_factor_of_sums_has_the_error_that_it_states():
     whole[:p, :p] = G
     Z, _, error = summaries._factor(lambda: whole.copy(order="F"), p)
     assert np.abs(Z.T @ Z - G).max() <= error < 6e-15
+
+
+# ---- chunks that are refused ------------------------------------------------------------------------
+
+
+def test_rows_of_a_chunk_are_checked_like_whole_tables(rng):
+    Z, y, w = rng.normal(size=(5, 3)), rng.normal(size=5), rng.uniform(0.5, 2.0, 5)
+    for form in (np.array, sparse.csr_array):
+        rows, targets, weights, single = check_rows(form(Z), y, w, None, 3, 1)
+        assert_allclose(rows.toarray() if sparse.issparse(rows) else rows, Z)
+        assert (targets.shape, single) == ((5, 1), True)
+        assert_allclose(targets[:, 0], y)
+        assert_allclose(weights, w)
+        assert check_rows(form(Z), y, None, None, 0, 0)[2] is None
+        assert not check_rows(form(Z), np.c_[y, y], 0.0 * w, None, 0, 2)[2].any()
+        assert not check_rows(form(Z), np.c_[y], w, None, 0, 0)[3]
+        empty = check_rows(form(Z[:0]), y[:0], w[:0], None, 3, 2)
+        assert (empty[1].shape, empty[2], empty[3]) == ((0, 2), None, True)
+        assert not check_rows(form(Z[:0]), np.empty((0, 2)), None, None, 3, 2)[3]
+        wrong = {"`sample_weight`": (Z, y, w[:4]), "`y`": (Z[:0], y, None), "2 columns": (Z, y, w, 3, 2)}
+        wrong |= {"4 columns": (Z, y, w, 4, 0), "`sample_weight` must": (Z, y, np.zeros(4)), "nonneg|negative|least": (
+            Z, y, -w
+        )}  # fmt: skip
+        for value in (np.nan, np.inf, -np.inf, 1e200, -1e200):
+            spoilt = Z.copy()
+            spoilt[2, 1] = value
+            wrong[f"`Z`.*|{value}"] = (spoilt, y, w)
+        for words, (table, target, given, *numbers) in wrong.items():
+            with pytest.raises(InputError, match=words):
+                check_rows(form(table), target, given, None, *(numbers or (0, 0)))
+
+
+def test_few_numbers_in_every_column_stay_sparse():
+    """A tenth of the table, and half of a column."""
+    for inside, column, wanted in ((100, 10, True), (101, 10, False), (60, 50, True), (60, 51, False)):
+        Z = sparse.lil_array((100, 10))
+        Z[:column, 0] = 1.0
+        rest = inside - column
+        for k in range(rest):
+            Z[k % 20, 1 + k // 20] = 1.0
+        Z = sparse.csr_array(Z)
+        assert Z.nnz == inside
+        assert stays_sparse(Z) == wanted

@@ -90,6 +90,83 @@ def test_coefficients_outside_of_their_bounds_have_no_gap(loss, fit_intercept):
     assert np.isfinite(machine.certify(K, inside, 0.1).gap) == fit_intercept
 
 
+FORMULAS = {
+    Hinge(): hinge,
+    SquaredHinge(): squared_hinge,
+    EpsilonInsensitive(0.2): tube(0.2),
+    Logistic(): lambda y, f: np.logaddexp(0.0, -y * f),
+}
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("loss", FORMULAS, ids=str)
+def test_values_of_a_machine_by_their_formulas(loss, fit_intercept, rng):
+    """At any coefficients and intercept: with weights of rows, for some of the rows, and with what is not feasible."""
+    X, y, weight = rng.normal(size=(6, 3)), np.tile([1.0, -1.0], 3), rng.uniform(0.5, 2.0, 6)
+    K, b = X @ X.T, 0.3 * y * weight * rng.uniform(0.2, 0.8, 6)
+    b -= b.mean()
+    whole = Machine(y, 0.7, loss, weight, 9, fit_intercept)
+    for rows in (np.arange(6), np.array([4, 1, 0])):
+        machine = whole.restricted(rows)
+        assert (machine.C, machine.loss, machine.max_iter, machine.fit_intercept) == (
+            0.7,
+            loss,
+            9,
+            fit_intercept,
+        )
+        costs, own, part = 0.7 * weight[rows], b[rows], K[np.ix_(rows, rows)]
+        np.testing.assert_allclose(machine.costs, costs, rtol=1e-15)
+        product = part @ own
+        conjugate = {
+            "hinge": own @ y[rows], "squared-hinge": own @ y[rows] - 0.5 * np.square(own) @ (1.0 / costs),
+            "epsilon-insensitive": own @ y[rows] - 0.2 * np.abs(own).sum(),
+        }.get(loss.name)  # fmt: skip
+        if conjugate is not None:
+            assert machine.dual_term(own) == pytest.approx(conjugate, rel=1e-12)
+        total = own.sum()
+        for t in (0.0, 0.4):
+            at = machine.values(own, product, t)
+            f = product + t
+            assert at.primal == pytest.approx(
+                0.5 * own @ product + costs @ FORMULAS[loss](y[rows], f), rel=1e-12
+            )
+            assert at.intercept == t
+            if abs(total) < 1e-12 or t == 0.0:
+                dual = machine.dual_term(own) - 0.5 * own @ product
+                assert at.gap == pytest.approx(at.primal - dual, rel=1e-9)
+        # the best intercept, where there is one
+        best = machine.values(own, product)
+        kinks = (y[rows] - product)[:, None] + np.array([-0.2, 0.0, 0.2])
+        tries = np.r_[0.0, np.linspace(-12.0, 12.0, 24001), kinks.ravel()]
+        values = 0.5 * own @ product + FORMULAS[loss](y[rows], product + tries[:, None]) @ costs
+        assert best.primal == pytest.approx(min(values) if fit_intercept else values[0], rel=1e-5)
+        assert fit_intercept or best.intercept == 0.0
+        assert machine.infeasibility(own) >= (abs(total) - 1e-14 if fit_intercept else 0.0)
+        stated = machine.statement(np.array([2.0]))
+        assert (stated.loss, stated.C, stated.intercept) == (loss.name, 0.7, fit_intercept)
+        np.testing.assert_allclose(stated.sample_weight, weight[rows])
+        assert stated.scale.tolist() == [2.0]
+    some = np.array([True, False, True, True, False, True, True, True])
+    np.testing.assert_array_equal(whole.statement(np.ones(1), some).sample_weight[~some], 0.0)
+    np.testing.assert_array_equal(whole.statement(np.ones(1), some).sample_weight[some], weight)
+    without = Machine(y, 0.7, loss).restricted(np.array([3, 1]))
+    assert (without.sample_weight, without.costs.tolist()) == (None, [0.7, 0.7])
+
+
+@pytest.mark.parametrize("weight", [None, np.array([2.0, 0.5, 1.5])])
+def test_rows_of_one_class_have_their_label_or_what_one_row_more_leaves(weight):
+    n = 3 if weight is None else 4.0
+    for sign in (1.0, -1.0):
+        y = np.full(3, sign)
+        assert Machine(y, 0.1, Logistic(), weight).constant == pytest.approx(
+            sign * np.log(2.0 * n + 1.0), rel=1e-9
+        )
+        assert Machine(y, 0.1, Hinge(), weight).constant == sign
+        assert Machine(y, 0.1, Hinge(), weight).one_class
+    assert not Machine(np.array([1.0, 1.0, -1.0]), 0.1, Hinge()).one_class
+    assert not Machine(np.ones(3), 0.1, EpsilonInsensitive(0.1)).one_class
+
+
 def test_regression_has_a_tube_of_a_tenth(rng):
     K, _, t = make_data(30, rng)
     np.testing.assert_array_equal(kw.solve_svr(K, t, 1.0).dual_coef, kw.solve_svr(K, t, 1.0, 0.1).dual_coef)
