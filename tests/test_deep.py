@@ -5,6 +5,7 @@ Modules: `learners/deep`, `mkl/deep`, `mkl/criteria/deep`, `mkl/steps/descent`, 
 
 import itertools
 import warnings
+from importlib import import_module
 from types import SimpleNamespace
 
 import numpy as np
@@ -680,3 +681,20 @@ def test_a_warm_start_leaves_no_kernel_without_weight():
     np.testing.assert_array_equal(first, [2.0, 0.002, 1.0])
     np.testing.assert_array_equal(second, [0.0005, 0.5])
     assert MLMKL._start(SimpleNamespace(start=SimpleNamespace(found=None))) is None
+
+
+def test_sets_of_weights_of_layers():
+    module = import_module("kernelweave.learners.deep")
+    given = [np.array([0.5, -0.2, 0.9]), np.array([0.8, 0.7])]
+    wanted = {
+        "onto_orthant": [[0.5, 0.0, 0.9], [0.8, 0.7]],
+        "onto_simplices": [[0.3, 0.0, 0.7], [0.55, 0.45]],
+        "last_at_most_one": [[0.5, 0.0, 0.9], [0.55, 0.45]],
+    }
+    for name, layers in wanted.items():
+        for found, own in zip(getattr(module, name)(given), layers, strict=True):
+            np.testing.assert_allclose(found, own, atol=1e-12)
+    assert given[0].tolist() == [0.5, -0.2, 0.9]
+    small = module.last_at_most_one([np.array([3.0]), np.array([0.3, -0.2])])
+    assert [own.tolist() for own in small] == [[3.0], [0.3, 0.0]]
+    np.testing.assert_allclose(module.onto_simplices([np.array([0.1, 0.1])])[0], [0.5, 0.5])
