@@ -1393,3 +1393,8 @@ def test_paths_at_values_of_C_and_of_targets_with_alphas_of_their_own(rng):
         path = inspection.regularization_path(both, alphas=[5.0, 0.5], output=k)
         assert path.chosen == 1
         np.testing.assert_allclose(path.coef[1], both.coef_[k], rtol=1e-4, atol=1e-7)
+    names = np.array(["u", "v", "w"])[np.digitize(y, [-0.5, 0.5])]
+    classes = kw.MKLClassifier(kw.banks.linear_features(2), kw.learners.RLS2(alpha=0.5)).fit(X, names)
+    for k in range(3):
+        path = inspection.regularization_path(classes, alphas=[5.0, 0.5], output=k)
+        np.testing.assert_allclose(path.coef[1], classes.coef_[k], rtol=1e-4, atol=1e-7)
