@@ -811,3 +811,41 @@ def test_folds_of_one_class_are_predicted_as_it(rng):
         lambda f, test: float(f.mean()),
     )  # fmt: skip
     assert found.scores.tolist() == [[-1.0, -1.0], [1.0, 1.0]]
+
+
+@pytest.mark.parametrize(
+    ("spread", "beyond", "left"),
+    [
+        # one good kernel speaks for its column, and the other column is beyond chance in none
+        ([0.1, 0.2, 0.3, 0.4], [9.0, -1.0, 1.9, 0.0], [2, 3]),
+        ([0.1, 0.2, 0.3, 0.4], [9.0, -1.0, 0.0, 2.0], []),
+        # the best column stays where none is beyond chance
+        ([0.1, 0.2, 0.3, 0.4], [0.0, -1.0, 1.0, 0.5], [0, 1]),
+        # an identity goes whatever it is aligned with, and a constant kernel stays
+        ([0.95, 0.2, 0.3, 0.0], [9.0, 1.0, 3.0, 9.0], [0, 1]),
+        ([0.94, 0.2, 0.3, 0.0], [9.0, 1.0, 1.0, 9.0], [2]),
+        ([0.1, 0.2, 1.0, 1.0], [0.5, 0.2, 9.0, 9.0], [2, 3]),
+    ],
+)
+def test_columns_without_information_are_left_out(spread, beyond, left, rng, monkeypatch):
+    asked = []
+
+    def measured(gram, targets, weight):
+        asked.append((targets, weight))
+        return np.array(spread), np.array(beyond)
+
+    monkeypatch.setattr("kernelweave.fitting.task.spread_and_alignment", measured)
+    kernels = [kernel.on([k]) for k in range(2) for kernel in (Linear(), RBF(gamma=0.3))]
+    task, _, Y, weight = make_task(rng, outputs=2, kernels=kernels, screen=True)
+    # units of the targets do not count
+    [problem] = problems_of(replace(task, targets=(Y * [1.0, 1000.0] + 7.0,)))
+    assert sorted(np.concatenate([*problem.uninformative.values()]).tolist()) == left
+    (targets, own) = asked.pop()
+    assert own is weight
+    np.testing.assert_allclose(weight @ targets, 0.0, atol=1e-9)
+    np.testing.assert_allclose(weight @ targets**2 / weight.sum(), 1.0, rtol=1e-12)
+    # those of one target, and other evidence, are looked at as they are
+    problems_of(replace(task, targets=(Y[:, :1],)))
+    np.testing.assert_array_equal(asked.pop()[0], Y[:, :1])
+    problems_of(replace(task, evidence=Y[:, 1:] + 3.0))
+    np.testing.assert_array_equal(asked.pop()[0], Y[:, 1:] + 3.0)
