@@ -758,6 +758,9 @@ def test_ends_of_intervals():
     low, high = Model.ends(model, np.array([[2.0, 4.0]]), 0.7, (upper, np.array([[1.0, 12.0]])))
     assert (low.tolist(), high.tolist()) == ([[0.5, 7.0]], [[2.5, 9.0]])
     assert asked == [(0.8, None), (0.7, "theirs")]
+    # never less than nothing: the point between both
+    low, high = Model.ends(model, np.array([[2.0, 4.0]]), 0.7, (upper, np.array([[2.0, 5.0]])))
+    assert (low.tolist(), high.tolist()) == ([[1.5, 4.5]], [[2.5, 4.5]])
 
 
 @pytest.mark.parametrize("normalize", ["center", "cosine", None])

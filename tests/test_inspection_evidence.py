@@ -1398,3 +1398,36 @@ def test_paths_at_values_of_C_and_of_targets_with_alphas_of_their_own(rng):
     for k in range(3):
         path = inspection.regularization_path(classes, alphas=[5.0, 0.5], output=k)
         np.testing.assert_allclose(path.coef[1], classes.coef_[k], rtol=1e-4, atol=1e-7)
+
+
+def test_tables_have_what_they_are_given_in_its_place():
+    made = registry.Table.of(
+        "file", "Heading", {"a": ["u", "v"], "b": [1.0, 2.0]}, "note", {"b": ".1f"}, brief=True
+    )
+    assert (made.name, made.title, made.note, made.brief, made.formats) == (
+        "file", "Heading", "note", True, {"b": ".1f"},
+    )  # fmt: skip
+    assert [list(row) for row in made.rows] == [["u", 1.0], ["v", 2.0]]
+    assert not registry.Table.of("file", "Heading", {"a": ["u"]}).brief
+    scores = {"RMSE": registry.Interval(2.0, 1.0, 4.0, "by hand", 9)}
+    made = registry.Table.of_scores("file", "Heading", scores, "note")
+    assert (made.name, made.title, made.note) == ("file", "Heading", "note")
+    assert [list(row) for row in made.rows] == [["RMSE", 2.0, 1.0, 4.0, 9, "by hand"]]
+    assert made.heads == ["score", "value", "low", "high", "rows", "interval by"]
+
+
+def test_sizes_are_of_kernels_that_contribute(rng):
+    X = rng.normal(size=(20, 4)) * [1.0, 1.0, 0.5, 1.0]
+    model = kw.MKLRegressor(kw.banks.linear_features(4), kw.learners.RLS2(alpha=2.0)).fit(
+        X, X[:, 2] + 3.0 * X[:, 1]
+    )
+    parts = model.kernel_contributions(X)
+    used = np.flatnonzero(model.weights_)
+    assert 0 < len(used) < 4
+    found = inspection.contribution_sizes(model, X)
+    order = used[np.argsort(-np.std(parts[:, used], axis=0))]
+    assert list(found.names) == list(model.kernel_names_[order])
+    np.testing.assert_allclose(found.weights, np.std(parts[:, order], axis=0), rtol=1e-12)
+    every = inspection.kernel_weights(model, nonzero=False)
+    assert len(every.names) == 4
+    assert len(inspection.kernel_weights(model).names) == len(used)

@@ -577,6 +577,13 @@ def test_displays_of_layers_draw_what_inspection_finds(deep, output):
     display = plots.LayerWeightsDisplay.from_estimator(deep, output=output)
     for own, wanted in zip(display.weights, found.weights, strict=True):
         np.testing.assert_array_equal(own, wanted)
+    places = [text.get_position() for text in display.texts_]
+    ticks = display.ax_.get_xticks()
+    assert np.isin([column for column, _ in places], ticks).all()
+    assert len(set(places)) == len(places)
+    assert [image.get_extent()[0] for image in display.images_] == [
+        tick - 0.5 for tick in ticks[:: len(found.weights)]
+    ]
     for rows in (12, 500):
         display = plots.KernelMatricesDisplay.from_estimator(deep, output=output, max_rows=rows)
         for own, kind in ((display.before, "initial"), (display.after, "learnt")):
