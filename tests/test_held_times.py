@@ -3,6 +3,8 @@
 Modules: `inspection/held_times`.
 """
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -23,6 +25,7 @@ from kernelweave.inspection.held_times import (
     usual_times,
 )
 from kernelweave.inspection.registry import Basis, collect, compute, possible
+from oracles import wrong_defaults
 
 
 def drawn(rng, n, effect=1.0):
@@ -264,3 +267,10 @@ def test_two_risks_are_compared_by_the_difference_of_their_concordances(rng):
     assert free.high - free.low < 0.8 * (paired.high - paired.low)
     none = compare_risks(time, event, first, first)
     assert (none.difference, none.low, none.high, none.p_value) == (0.0, 0.0, 0.0, 1.0)
+
+
+def test_defaults_are_those_that_are_documented():
+    public = [getattr(kw.inspection, name) for name in kw.inspection.__all__]
+    own = [f for f in public if f.__module__.rpartition(".")[2] in ("held_times",) and inspect.isfunction(f)]
+    assert own
+    assert not wrong_defaults(own)

@@ -34,6 +34,7 @@ from kernelweave.inspection.arguments import OfRows, targets_of, which_output
 from kernelweave.inspection.held import HeldOut, RowScore, divisions_of, losses_of_rows
 from kernelweave.inspection.registry import Rows, at, collect, compute, gained
 from kernelweave.inspection.scores import delta_interval, delta_p_value, held_gain, held_intervals
+from oracles import wrong_defaults
 
 
 @pytest.fixture(scope="module")
@@ -1431,3 +1432,15 @@ def test_sizes_are_of_kernels_that_contribute(rng):
     every = inspection.kernel_weights(model, nonzero=False)
     assert len(every.names) == 4
     assert len(inspection.kernel_weights(model).names) == len(used)
+
+
+def test_defaults_are_those_that_are_documented():
+    public = [getattr(kw.inspection, name) for name in kw.inspection.__all__]
+    own = [
+        f
+        for f in public
+        if f.__module__.rpartition(".")[2] in ("curves", "held", "paths", "scores", "weights")
+        and inspect.isfunction(f)
+    ]
+    assert own
+    assert not wrong_defaults(own)

@@ -4,6 +4,7 @@ Modules: `inspection/paired`, `inspection/permutation`, `inspection/refitting`, 
 `inspection/stability`.
 """
 
+import inspect
 import os
 import signal
 from dataclasses import replace
@@ -25,6 +26,7 @@ from kernelweave.inspection.permutation import permutation_p_value
 from kernelweave.inspection.refitting import plainly, splitter_of
 from kernelweave.inspection.registry import Basis, Rows, collect, compute
 from kernelweave.inspection.stability import permitted
+from oracles import wrong_defaults
 
 
 @pytest.fixture(scope="module")
@@ -863,3 +865,15 @@ def test_a_plain_estimator_has_what_the_choice_found(rng):
     relaxed = kw.MKLRegressor(bank, kw.learners.RLS2(relax="auto")).fit(X, y)
     found = plainly(relaxed).learner
     assert (found.alpha, found.relax) == (relaxed.alpha_, relaxed.relax_)
+
+
+def test_defaults_are_those_that_are_documented():
+    public = [getattr(kw.inspection, name) for name in kw.inspection.__all__]
+    own = [
+        f
+        for f in public
+        if f.__module__.rpartition(".")[2] in ("paired", "permutation", "sources", "stability")
+        and inspect.isfunction(f)
+    ]
+    assert own
+    assert not wrong_defaults(own)
