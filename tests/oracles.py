@@ -3,7 +3,9 @@
 Every cone program is solved by `conic_value`, which has a second solver behind the first.
 """
 
+import inspect
 import itertools
+import re
 import warnings
 from fractions import Fraction
 
@@ -476,3 +478,15 @@ def exact_values(kind, gram, weights, y, t, costs, coef, intercept, epsilon=0.1)
     if kind == "l2svc":
         linear -= sum(c * c / (2 * own) for c, own in zip(b, cost, strict=True) if c)
     return primal, linear - max(dot(b, product) for product in products(b)) / 2
+
+
+def wrong_defaults(functions):
+    """Parameters whose default is not the one that their documentation states."""
+    found = []
+    for function in functions:
+        parts = re.findall(r"^ *([\w, ]+) : .*?default=(.+)$", inspect.getdoc(function) or "", re.MULTILINE)
+        stated = {name: value for names, value in parts for name in names.split(", ")}
+        for name, one in inspect.signature(function).parameters.items():
+            if name in stated and str(one.default) != stated[name].strip("\"'"):
+                found.append((function.__name__, name, one.default, stated[name]))
+    return found

@@ -5,6 +5,7 @@ Modules: `learners/deep`, `mkl/deep`, `mkl/criteria/deep`, `mkl/steps/descent`, 
 
 import itertools
 import warnings
+from importlib import import_module
 from types import SimpleNamespace
 
 import numpy as np
@@ -311,7 +312,7 @@ def test_training_error_memorises_and_out_of_fold_error_does_not():
             for name, learner in (
                 ("uniform", DeepUniform(n_layers=n_layers, C=10.0)),
                 ("training", MLMKL(
-                    n_layers=n_layers, C=10.0, criterion="training", step="fixed", eta=1.0, max_iter=30, tol=1e-9
+                    n_layers=n_layers, C=10.0, criterion="training", step="fixed", eta=1.0, max_iter=12, tol=1e-9
                 )),
                 ("out-of-fold", MLMKL(n_layers=n_layers, C=10.0)),
             ):  # fmt: skip
@@ -370,7 +371,7 @@ def test_validation_counts_a_weight_as_repetitions(rng, where):
 def test_adaptive_steps_fall(rng):
     X, y = make_rows(rng)
     criterion = OutOfFold(Machine(y, 10.0), [np.arange(k, 45, 3) for k in range(3)], np.arange(45), Squared())
-    result = fit(paper_stack(X), y, 2, criterion, Descent("adam", eta=0.02, max_iter=30))
+    result = fit(paper_stack(X), y, 2, criterion, Descent("adam", eta=0.02, max_iter=12))
     # measured: to 0.905 of the first value or less on six draws
     assert result.value < 0.95 * result.history["criterion"][0]
 
@@ -680,3 +681,54 @@ def test_a_warm_start_leaves_no_kernel_without_weight():
     np.testing.assert_array_equal(first, [2.0, 0.002, 1.0])
     np.testing.assert_array_equal(second, [0.0005, 0.5])
     assert MLMKL._start(SimpleNamespace(start=SimpleNamespace(found=None))) is None
+
+
+def test_sets_of_weights_of_layers():
+    module = import_module("kernelweave.learners.deep")
+    given = [np.array([0.5, -0.2, 0.9]), np.array([0.8, 0.7])]
+    wanted = {
+        "onto_orthant": [[0.5, 0.0, 0.9], [0.8, 0.7]],
+        "onto_simplices": [[0.3, 0.0, 0.7], [0.55, 0.45]],
+        "last_at_most_one": [[0.5, 0.0, 0.9], [0.55, 0.45]],
+    }
+    for name, layers in wanted.items():
+        for found, own in zip(getattr(module, name)(given), layers, strict=True):
+            np.testing.assert_allclose(found, own, atol=1e-12)
+    assert given[0].tolist() == [0.5, -0.2, 0.9]
+    small = module.last_at_most_one([np.array([3.0]), np.array([0.3, -0.2])])
+    assert [own.tolist() for own in small] == [[3.0], [0.3, 0.0]]
+    np.testing.assert_allclose(module.onto_simplices([np.array([0.1, 0.1])])[0], [0.5, 0.5])
+
+
+def test_every_option_of_a_descent_reaches_it(rng):
+    """Each changes weights or the history; rows held out, and steps without a better loss, are those of the option."""
+    X = rng.normal(size=(24, 2))
+    y = np.where(X[:, 0] * X[:, 1] > 0, 1.0, -1.0)
+    usual = {"C": 3.0, "max_iter": 4, "tol": 1e-9}
+
+    def fitted(**options):
+        model = kw.MKLClassifier(kw.banks.mlmkl(), MLMKL(**{**usual, **options}), normalize="cosine")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(X, y)
+        [history] = model.history_
+        return history
+
+    plain = fitted()
+    assert "validation" not in plain
+    assert len(plain["criterion"]) <= 5
+    for options in (
+        {"C": 0.3}, {"max_iter": 2}, {"tol": 0.5}, {"step": "fixed"}, {"criterion": "training"}, {"n_folds": 5},
+        {"weight_set": "simplex"}, {"n_layers": 3}, {"normalize_layers": False},
+    ):  # fmt: skip
+        found = fitted(**options)["weights"]
+        assert found.shape != plain["weights"].shape or np.abs(found - plain["weights"]).max() > 1e-6, options
+    fixed = [fitted(step="fixed", eta=eta)["weights"] for eta in (0.1, 0.2)]
+    np.testing.assert_allclose(
+        fixed[1][1] - fixed[1][0], 2.0 * (fixed[0][1] - fixed[0][0]), rtol=1e-6, atol=1e-9
+    )
+    held = fitted(validation_fraction=0.3, max_iter=12)
+    assert len(held["validation"]) == len(held["criterion"])
+    assert len(fitted(validation_fraction=0.3, n_iter_no_change=1, max_iter=12)["criterion"]) <= len(
+        held["criterion"]
+    )

@@ -1083,3 +1083,36 @@ def test_stopped_at_the_costs_of_classes_the_usual_model_is_kept(rng, monkeypatc
         model = kw.MKLClassifier(scoring="balanced_accuracy").fit(X, y)
     assert tried == [1]
     assert "costs" not in model.defaults_
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_an_observation_varies_as_the_function_and_the_noise(several, rng):
+    X = rng.normal(size=(20, 2))
+    y = np.column_stack([X[:, 0], 5.0 * X[:, 1]]) if several else X[:, 0]
+    y = y + rng.normal(size=y.shape)
+    model = kw.MKLRegressor(learner=kw.learners.RLS2(alpha=0.7)).fit(X, y)
+    mean, std = model.predict(X, return_std=True)
+    again, wide = model.predict(X, return_std=True, kind="observation")
+    np.testing.assert_array_equal(mean, again)
+    np.testing.assert_array_equal(mean, model.predict(X))
+    np.testing.assert_allclose(wide**2 - std**2, np.broadcast_to(model.noise_variance_, y.shape), rtol=1e-8)
+    assert (wide > std).all()
+
+
+def test_sets_of_classes_grow_with_their_coverage(rng):
+    X = rng.normal(size=(60, 2))
+    y = np.array(["u", "v", "w"])[np.argmax(np.c_[X, rng.normal(size=60)], axis=1)]
+    model = kw.MKLClassifier(learner=kw.learners.LpMKL(C=1.0)).fit(X, y)
+    sets = {level: model.predict_set(X, level) for level in (0.3, 0.6, 0.9)}
+    assert sets[0.3].shape == (60, 3)
+    np.testing.assert_array_equal(model.predict_set(X), sets[0.9])
+    for less, more in ((0.3, 0.6), (0.6, 0.9)):
+        assert (sets[less] <= sets[more]).all()
+        assert sets[less].sum() < sets[more].sum()
+    assert model.predict_set(X, 0.999).all()
+    # the classes of a row are its most probable ones in order, where no class is rarer than another
+    right = sets[0.9][np.arange(60), np.searchsorted(model.classes_, y)]
+    assert right.mean() > 0.8
+    labels = kw.MKLClassifier(learner="uniform").fit(X, (X > 0).astype(int))
+    with pytest.raises(kw.InputError, match="several labels"):
+        labels.predict_set(X)

@@ -14,12 +14,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.optimize import minimize
 from scipy.special import expit, log_softmax
 from sklearn.svm import SVC
 
 import kernelweave as kw
-from kernelweave.fitting.calibration import Calibration, calibrate
+from kernelweave.fitting.calibration import Calibration, calibrate, log_probabilities
 from kernelweave.fitting.folds import (
     FoldPath,
     FoldScores,
@@ -39,12 +40,13 @@ from kernelweave.fitting.folds import (
 from kernelweave.fitting.linear import linear_layout
 from kernelweave.fitting.memory import memory_budget
 from kernelweave.fitting.missing import missing_cells
-from kernelweave.fitting.out_of_fold import OutOfFold
+from kernelweave.fitting.model import Model
+from kernelweave.fitting.out_of_fold import OutOfFold, best_offsets
 from kernelweave.fitting.prediction import Products
 from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.task import Task, path_task, problems_of, shared_alphas, was_interrupted
 from kernelweave.kernels import RBF, ArcCosine, Laplacian, Linear, Polynomial
-from kernelweave.learners import RLS2
+from kernelweave.learners import RLS2, Uniform
 from kernelweave.machines.losses import Hinge, SquaredHinge
 from kernelweave.mkl.weight_sets import LpBall
 from kernelweave.normalizers import resolve
@@ -693,3 +695,160 @@ def test_kernels_are_left_out_only_where_a_task_asks_for_it(rng):
     for one, wanted in ((task, []), (replace(task, screen=True), [1])):
         [problem] = problems_of(one)
         assert np.concatenate([*problem.uninformative.values()]).tolist() == wanted
+
+
+# ---- small parts, alone -----------------------------------------------------------------------------
+
+
+def test_probabilities_of_a_loss_by_hand(rng):
+    f = rng.normal(size=(6, 3))
+    learner = SimpleNamespace(log_probability=lambda f: np.log(expit(2.0 * f)))
+    own = expit(2.0 * f)
+    for values, multilabel, wanted in (
+        (f, False, own / own.sum(axis=1, keepdims=True)),
+        (f, True, own),
+        (f[:, :1], True, own[:, :1]),
+        (f[:, :1], False, np.column_stack([1.0 - own[:, 0], own[:, 0]])),
+    ):
+        found = log_probabilities(learner, values, multilabel=multilabel)
+        np.testing.assert_allclose(np.exp(found), wanted, rtol=1e-12)
+    assert log_probabilities(SimpleNamespace(log_probability=lambda f: None), f) is None
+
+
+@pytest.mark.parametrize("kinds", [2, 3])
+def test_offsets_have_the_smallest_log_loss(kinds, rng):
+    """Beside a slope, with a row more of all classes in equal parts, whose weights are those of the others."""
+    n = 200
+    codes = rng.choice(kinds, size=n, p=np.array([0.7, 0.2, 0.1])[:kinds] / sum([0.7, 0.2, 0.1][:kinds]))
+    weight = rng.uniform(0.3, 3.0, n)
+    each = 3.0 * rng.normal(size=(n, kinds)) + 4.0 * np.eye(kinds)[codes] + [1.0, -2.0, 0.5][:kinds]
+    values = each if kinds > 2 else each[:, 1:] - each[:, :1]
+    f = values if kinds > 2 else np.column_stack([np.zeros(n), values])
+    share = (np.eye(kinds)[codes] * weight.sum() + 1.0 / kinds) / (weight.sum() + 1.0)
+    best = minimize(
+        lambda v: -weight @ (share * log_softmax(v[0] * f + np.r_[0.0, v[1:]], axis=1)).sum(axis=1),
+        np.r_[0.3, np.zeros(kinds - 1)],
+        method="BFGS",
+        options={"gtol": 1e-7},
+    ).x
+    wanted = np.r_[0.0, best[1:]] / best[0]
+    wanted = wanted - wanted.mean() if kinds > 2 else wanted[1:]
+    found = best_offsets(values, codes, weight)
+    np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
+    # units of the values are those of the offsets; no values, and values that tell nothing apart, have none
+    np.testing.assert_allclose(best_offsets(50.0 * values, codes, weight), 50.0 * found, rtol=1e-5)
+    for nothing in (0.0 * values, 1e-9 * values + 1.0, -values):
+        assert best_offsets(nothing, codes, weight).tolist() == [0.0] * values.shape[1]
+
+
+def test_ends_of_intervals():
+    """Two models: between the lower prediction less the half width, and the upper more it."""
+    asked = []
+
+    def half_widths(coverage, other):
+        asked.append((coverage, other))
+        return np.array([0.5, -3.0])
+
+    learner = SimpleNamespace(prediction=lambda f: np.maximum(f, 0.25))
+    model = SimpleNamespace(out_of_fold=SimpleNamespace(half_widths=half_widths), learner=learner)
+    low, high = Model.ends(model, np.array([[2.0, 4.0], [0.5, 1.0]]), 0.8)
+    assert low.tolist() == [[1.5, 4.0], [0.25, 1.0]]
+    assert high.tolist() == [[2.5, 4.0], [1.0, 1.0]]
+    upper = SimpleNamespace(out_of_fold="theirs")
+    low, high = Model.ends(model, np.array([[2.0, 4.0]]), 0.7, (upper, np.array([[1.0, 12.0]])))
+    assert (low.tolist(), high.tolist()) == ([[0.5, 7.0]], [[2.5, 9.0]])
+    assert asked == [(0.8, None), (0.7, "theirs")]
+    # never less than nothing: the point between both
+    low, high = Model.ends(model, np.array([[2.0, 4.0]]), 0.7, (upper, np.array([[2.0, 5.0]])))
+    assert (low.tolist(), high.tolist()) == ([[1.5, 4.5]], [[2.5, 4.5]])
+
+
+@pytest.mark.parametrize("normalize", ["center", "cosine", None])
+def test_sparse_rows_are_predicted_as_dense_ones(normalize, rng):
+    """Features of kernels with few columns, beside a kernel that compares rows."""
+    X = rng.normal(size=(40, 4)) + 1.0
+    X[rng.uniform(size=X.shape) < 0.4] = 0.0
+    X[:, 0] += 1.0
+    y = X @ [1.0, -1.0, 0.5, 0.0]
+    kernels, learner = (
+        [Linear().on([0, 1]), Linear().on([0, 2, 3]), RBF(gamma=0.3)],
+        Uniform(C=3.0, loss="squared", tol=1e-10),
+    )
+    dense = kw.MKLRegressor(kernels, learner, normalize=normalize).fit(X[:30], y[:30])
+    thin = kw.MKLRegressor(kernels, learner, normalize=normalize).fit(sparse.csr_array(X[:30]), y[:30])
+    np.testing.assert_allclose(thin.weights_, dense.weights_, rtol=1e-6, atol=1e-8)
+    assert np.all(dense.weights_ > 0)
+    np.testing.assert_allclose(thin.predict(sparse.csr_array(X)), dense.predict(X), rtol=1e-6)
+    # what the kernels add is the prediction, up to the intercept, which is that of no kernel
+    parts = dense.kernel_contributions(X)
+    rest = dense.predict(X) - parts.sum(axis=1)
+    np.testing.assert_allclose(rest, rest[0], rtol=1e-8)
+    np.testing.assert_allclose(thin.kernel_contributions(sparse.csr_array(X)), parts, rtol=1e-5, atol=1e-7)
+
+
+def test_parts_of_a_task_go_with_its_rows(rng):
+    task, _, Y, weight = make_task(rng, classes=True)
+    more = {"costs": np.array([0.5, 4.0]), "groups": np.arange(24) // 3, "evidence": rng.normal(size=(24, 2))}
+    task = replace(task, **more)
+    wanted = np.where(Y[:, 0] > 0, 4.0, 0.5) * weight
+    np.testing.assert_allclose(task.weights_of(0), wanted, rtol=1e-14)
+    bare = replace(task, sample_weight=None)
+    np.testing.assert_allclose(bare.weights_of(0) * weight, wanted, rtol=1e-14)
+    rows = np.array([7, 1, 20, 7])
+    some = task.take(rows)
+    for name in ("groups", "evidence", "sample_weight"):
+        np.testing.assert_array_equal(getattr(some, name), getattr(task, name)[rows])
+    np.testing.assert_array_equal(some.targets[0], task.targets[0][rows])
+    np.testing.assert_array_equal(some.source.table.values, task.source.table.values[rows])
+    np.testing.assert_allclose(some.weights_of(0), wanted[rows], rtol=1e-14)
+    assert bare.take(rows).sample_weight is None
+
+
+def test_folds_of_one_class_are_predicted_as_it(rng):
+    task, _, Y, _ = make_task(rng, normalize=None, classes=True)
+    rows = np.argsort(Y[:, 0], kind="stable")
+    less = int((Y < 0).sum())
+    folds = [(rows[:less], rows[less:]), (rows[less:], rows[:less])]
+    found = score_costs(
+        task, problems_of(task), SquaredHinge(), LpBall(2.0), np.arange(24), folds, np.array([1.0, 3.0]),
+        lambda f, test: float(f.mean()),
+    )  # fmt: skip
+    assert found.scores.tolist() == [[-1.0, -1.0], [1.0, 1.0]]
+
+
+@pytest.mark.parametrize(
+    ("spread", "beyond", "left"),
+    [
+        # one good kernel speaks for its column, and the other column is beyond chance in none
+        ([0.1, 0.2, 0.3, 0.4], [9.0, -1.0, 1.9, 0.0], [2, 3]),
+        ([0.1, 0.2, 0.3, 0.4], [9.0, -1.0, 0.0, 2.0], []),
+        # the best column stays where none is beyond chance
+        ([0.1, 0.2, 0.3, 0.4], [0.0, -1.0, 1.0, 0.5], [0, 1]),
+        # an identity goes whatever it is aligned with, and a constant kernel stays
+        ([0.95, 0.2, 0.3, 0.0], [9.0, 1.0, 3.0, 9.0], [0, 1]),
+        ([0.94, 0.2, 0.3, 0.0], [9.0, 1.0, 1.0, 9.0], [2]),
+        ([0.1, 0.2, 1.0, 1.0], [0.5, 0.2, 9.0, 9.0], [2, 3]),
+    ],
+)
+def test_columns_without_information_are_left_out(spread, beyond, left, rng, monkeypatch):
+    asked = []
+
+    def measured(gram, targets, weight):
+        asked.append((targets, weight))
+        return np.array(spread), np.array(beyond)
+
+    monkeypatch.setattr("kernelweave.fitting.task.spread_and_alignment", measured)
+    kernels = [kernel.on([k]) for k in range(2) for kernel in (Linear(), RBF(gamma=0.3))]
+    task, _, Y, weight = make_task(rng, outputs=2, kernels=kernels, screen=True)
+    # units of the targets do not count
+    [problem] = problems_of(replace(task, targets=(Y * [1.0, 1000.0] + 7.0,)))
+    assert sorted(np.concatenate([*problem.uninformative.values()]).tolist()) == left
+    (targets, own) = asked.pop()
+    assert own is weight
+    np.testing.assert_allclose(weight @ targets, 0.0, atol=1e-9)
+    np.testing.assert_allclose(weight @ targets**2 / weight.sum(), 1.0, rtol=1e-12)
+    # those of one target, and other evidence, are looked at as they are
+    problems_of(replace(task, targets=(Y[:, :1],)))
+    np.testing.assert_array_equal(asked.pop()[0], Y[:, :1])
+    problems_of(replace(task, evidence=Y[:, 1:] + 3.0))
+    np.testing.assert_array_equal(asked.pop()[0], Y[:, 1:] + 3.0)

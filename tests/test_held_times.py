@@ -3,6 +3,8 @@
 Modules: `inspection/held_times`.
 """
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -15,6 +17,7 @@ from kernelweave.inspection.held_times import (
     GAIN,
     WITHOUT,
     HeldTimes,
+    compare_risks,
     concordance_of_rows,
     divided,
     survival_at,
@@ -22,6 +25,7 @@ from kernelweave.inspection.held_times import (
     usual_times,
 )
 from kernelweave.inspection.registry import Basis, collect, compute, possible
+from oracles import wrong_defaults
 
 
 def drawn(rng, n, effect=1.0):
@@ -225,3 +229,48 @@ def test_a_row_is_in_one_fold(fitted):
     part = HeldTimes.of(model, X[70:], y[70:], y[:70])
     with pytest.raises(ValueError, match="several folds"):
         HeldTimes.joined([part, part], [np.arange(50), np.arange(50)], y[70:])
+
+
+def test_two_risks_are_compared_by_the_difference_of_their_concordances(rng):
+    """Of pairs counted one by one; the other way round it is the other sign."""
+    n = 40
+    time, event = np.round(rng.exponential(size=n), 1) + 0.1, rng.uniform(size=n) < 0.7
+    first, second = -time + rng.normal(size=n), rng.normal(size=n).round(1)
+    strata = np.arange(n) % 3
+
+    def counted(risk, same):
+        # one who is censored at the time of an event outlives it
+        later = lambda i, j: time[i] < time[j] or (time[i] == time[j] and not event[j])  # noqa: E731
+        pairs = [(i, j) for i in range(n) for j in range(n) if event[i] and later(i, j) and same(i, j)]
+        right = [1.0 if risk[i] > risk[j] else 0.5 if risk[i] == risk[j] else 0.0 for i, j in pairs]
+        return sum(right) / len(pairs)
+
+    found = compare_risks(time, event, first, second)
+    wanted = counted(first, lambda i, j: True) - counted(second, lambda i, j: True)
+    assert found.difference == pytest.approx(wanted, rel=1e-9)
+    within = compare_risks(time, event, first, second, strata)
+    same = lambda i, j: strata[i] == strata[j]  # noqa: E731
+    assert within.difference == pytest.approx(counted(first, same) - counted(second, same), rel=1e-9)
+    back = compare_risks(time, event, second, first, strata)
+    np.testing.assert_allclose(
+        [back.difference, back.low, back.high, back.p_value],
+        [-within.difference, -within.high, -within.low, within.p_value],
+        rtol=1e-7,
+    )
+    # a row alone in its group is a row; rows that come in pairs are half as many
+    alone = compare_risks(time, event, first, second, groups=rng.permutation(n))
+    np.testing.assert_allclose([alone.low, alone.high], [found.low, found.high], rtol=1e-9)
+    twice = [np.repeat(own, 2) for own in (time, event, first, second)]
+    paired = compare_risks(*twice, groups=np.repeat(np.arange(n), 2))
+    np.testing.assert_allclose([paired.difference, paired.n], [found.difference, 2 * n], rtol=1e-9)
+    free = compare_risks(*twice)
+    assert free.high - free.low < 0.8 * (paired.high - paired.low)
+    none = compare_risks(time, event, first, first)
+    assert (none.difference, none.low, none.high, none.p_value) == (0.0, 0.0, 0.0, 1.0)
+
+
+def test_defaults_are_those_that_are_documented():
+    public = [getattr(kw.inspection, name) for name in kw.inspection.__all__]
+    own = [f for f in public if f.__module__.rpartition(".")[2] in ("held_times",) and inspect.isfunction(f)]
+    assert own
+    assert not wrong_defaults(own)

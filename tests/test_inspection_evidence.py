@@ -30,10 +30,11 @@ import kernelweave as kw
 from kernelweave import InputError, inspection
 from kernelweave._parameters import check_value
 from kernelweave.inspection import refitting, registry
-from kernelweave.inspection.arguments import OfRows, which_output
-from kernelweave.inspection.held import HeldOut, divisions_of
+from kernelweave.inspection.arguments import OfRows, targets_of, which_output
+from kernelweave.inspection.held import HeldOut, RowScore, divisions_of, losses_of_rows
 from kernelweave.inspection.registry import Rows, at, collect, compute, gained
-from kernelweave.inspection.scores import held_gain, held_intervals
+from kernelweave.inspection.scores import delta_interval, delta_p_value, held_gain, held_intervals
+from oracles import wrong_defaults
 
 
 @pytest.fixture(scope="module")
@@ -1319,3 +1320,127 @@ def test_a_learning_curve_begins_with_one_of_its_parts(monkeypatch):
     basis = inspection.Basis(estimator=kw.MKLRegressor(), training=Rows(None, (0,) * 50), count=4)
     with pytest.raises(kw.InputError, match=re.escape("[0.25, 0.5, 0.75, 1.0]")):
         compute("learning curve", basis)
+
+
+# ---- small parts, alone ------------------------------------------------------------------------------
+
+
+def test_a_p_value_is_where_the_interval_meets_zero(rng):
+    """One less the level of the interval that ends at zero, whichever model is the better one."""
+    gain = rng.normal(size=30)
+    gain += 0.4 * gain.std() - gain.mean()
+    value, influence = float(gain.mean()), gain - gain.mean()
+    found = [delta_p_value(RowScore(sign * value, sign * influence, "difference")) for sign in (1.0, -1.0)]
+    assert found[0] == pytest.approx(found[1], rel=1e-6)
+    assert 0.001 < found[0] < 0.5
+    interval = delta_interval(RowScore(value, influence, "difference"), 1.0 - found[0])
+    assert interval.low == pytest.approx(0.0, abs=1e-6)
+    assert delta_p_value(RowScore(0.0, influence, "difference")) == 1.0
+    assert delta_p_value(RowScore(100.0, influence, "difference")) < 1e-12
+
+
+def test_targets_of_training_rows_in_every_kind_of_task(rng):
+    X = rng.normal(size=(14, 2))
+    Y, labels = X @ rng.normal(size=(2, 2)), (X > 0).astype(int)
+    names = np.array(["u", "v", "w"])[np.arange(14) % 3]
+    numbers, several = (
+        kw.MKLRegressor(learner="uniform").fit(X, Y),
+        kw.MKLClassifier(learner="uniform").fit(X, labels),
+    )
+    classes = kw.MKLClassifier(learner="uniform").fit(X, names)
+    for k in range(2):
+        np.testing.assert_allclose(targets_of(numbers, k), Y[:, k])
+        assert targets_of(several, k).tolist() == labels[:, k].tolist()
+        assert targets_of(classes, k).tolist() == names.tolist()
+
+
+def test_rankings_are_of_the_class_of_each_column(rng):
+    names, values = ["u", "v", "w"], rng.normal(size=(5, 3))
+    truth = np.array(["w", "u", "v", "u", "w"])
+    found = HeldOut(truth, truth, names, values).rankings()
+    assert list(found) == names
+    for k, (name, (has, own)) in enumerate(found.items()):
+        assert has.tolist() == (truth == name).tolist()
+        assert own.tolist() == values[:, k].tolist()
+    two = np.array(["u", "v", "v"])
+    [(name, (has, own))] = HeldOut(two, two, ["u", "v"], values[:3, 0]).rankings().items()
+    assert (name, has.tolist(), own.tolist()) == ("v", [False, True, True], values[:3, 0].tolist())
+    labels = (values > 0).astype(int)
+    several = HeldOut(labels, labels, None, values, targets=("a", "b", "c")).rankings()
+    assert [own[0].tolist() for own in several.values()] == (labels.T == 1).tolist()
+    assert HeldOut(truth, truth, names).rankings() == {}
+
+
+def test_which_scores_are_best_where_they_are_small():
+    known = losses_of_rows()
+    assert {"RMSE", "MAE", "log loss"} <= known
+    assert not known & {"R^2", "accuracy", "balanced accuracy"}
+
+
+def test_paths_at_values_of_C_and_of_targets_with_alphas_of_their_own(rng):
+    X = rng.normal(size=(24, 2))
+    y = X[:, 0] + 0.3 * rng.normal(size=24)
+    svm = kw.MKLClassifier(kw.banks.linear_features(2), kw.learners.LpMKL(C=2.0, tol=1e-9)).fit(X, y > 0)
+    path = inspection.regularization_path(svm, Cs=[4.0, 0.5, 2.0])
+    np.testing.assert_allclose(path.Cs, [0.5, 2.0, 4.0], rtol=1e-12)
+    np.testing.assert_allclose(path.alphas, [2.0, 0.5, 0.25], rtol=1e-12)
+    assert path.chosen == 1
+    scale = path.weights[1] / svm.weights_
+    np.testing.assert_allclose(scale, scale[0], rtol=1e-3)
+    Y = np.column_stack([y, np.sin(3.0 * X[:, 1]) + rng.normal(size=24)])
+    learner = kw.learners.RLS2(alpha=0.5, shared_weights=False)
+    both = kw.MKLRegressor(kw.banks.linear_features(2), learner).fit(X, Y)
+    for k in range(2):
+        path = inspection.regularization_path(both, alphas=[5.0, 0.5], output=k)
+        assert path.chosen == 1
+        np.testing.assert_allclose(path.coef[1], both.coef_[k], rtol=1e-4, atol=1e-7)
+    names = np.array(["u", "v", "w"])[np.digitize(y, [-0.5, 0.5])]
+    classes = kw.MKLClassifier(kw.banks.linear_features(2), kw.learners.RLS2(alpha=0.5)).fit(X, names)
+    for k in range(3):
+        path = inspection.regularization_path(classes, alphas=[5.0, 0.5], output=k)
+        np.testing.assert_allclose(path.coef[1], classes.coef_[k], rtol=1e-4, atol=1e-7)
+
+
+def test_tables_have_what_they_are_given_in_its_place():
+    made = registry.Table.of(
+        "file", "Heading", {"a": ["u", "v"], "b": [1.0, 2.0]}, "note", {"b": ".1f"}, brief=True
+    )
+    assert (made.name, made.title, made.note, made.brief, made.formats) == (
+        "file", "Heading", "note", True, {"b": ".1f"},
+    )  # fmt: skip
+    assert [list(row) for row in made.rows] == [["u", 1.0], ["v", 2.0]]
+    assert not registry.Table.of("file", "Heading", {"a": ["u"]}).brief
+    scores = {"RMSE": registry.Interval(2.0, 1.0, 4.0, "by hand", 9)}
+    made = registry.Table.of_scores("file", "Heading", scores, "note")
+    assert (made.name, made.title, made.note) == ("file", "Heading", "note")
+    assert [list(row) for row in made.rows] == [["RMSE", 2.0, 1.0, 4.0, 9, "by hand"]]
+    assert made.heads == ["score", "value", "low", "high", "rows", "interval by"]
+
+
+def test_sizes_are_of_kernels_that_contribute(rng):
+    X = rng.normal(size=(20, 4)) * [1.0, 1.0, 0.5, 1.0]
+    model = kw.MKLRegressor(kw.banks.linear_features(4), kw.learners.RLS2(alpha=2.0)).fit(
+        X, X[:, 2] + 3.0 * X[:, 1]
+    )
+    parts = model.kernel_contributions(X)
+    used = np.flatnonzero(model.weights_)
+    assert 0 < len(used) < 4
+    found = inspection.contribution_sizes(model, X)
+    order = used[np.argsort(-np.std(parts[:, used], axis=0))]
+    assert list(found.names) == list(model.kernel_names_[order])
+    np.testing.assert_allclose(found.weights, np.std(parts[:, order], axis=0), rtol=1e-12)
+    every = inspection.kernel_weights(model, nonzero=False)
+    assert len(every.names) == 4
+    assert len(inspection.kernel_weights(model).names) == len(used)
+
+
+def test_defaults_are_those_that_are_documented():
+    public = [getattr(kw.inspection, name) for name in kw.inspection.__all__]
+    own = [
+        f
+        for f in public
+        if f.__module__.rpartition(".")[2] in ("curves", "held", "paths", "scores", "weights")
+        and inspect.isfunction(f)
+    ]
+    assert own
+    assert not wrong_defaults(own)

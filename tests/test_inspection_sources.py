@@ -4,6 +4,7 @@ Modules: `inspection/paired`, `inspection/permutation`, `inspection/refitting`, 
 `inspection/stability`.
 """
 
+import inspect
 import os
 import signal
 from dataclasses import replace
@@ -22,8 +23,10 @@ from kernelweave import InputError, inspection
 from kernelweave.inspection import paired, stability
 from kernelweave.inspection.held import HeldOut
 from kernelweave.inspection.permutation import permutation_p_value
+from kernelweave.inspection.refitting import plainly, splitter_of
 from kernelweave.inspection.registry import Basis, Rows, collect, compute
 from kernelweave.inspection.stability import permitted
+from oracles import wrong_defaults
 
 
 @pytest.fixture(scope="module")
@@ -811,3 +814,66 @@ def test_sources_of_rows_with_one_target_have_no_test(rng):
         model, X, np.full(40, 2.0), scoring="neg_mean_squared_error", n_permutations=9
     )
     assert np.isfinite(found.loss).all()
+
+
+def test_parts_of_rows_are_fitted_with_what_belongs_to_them(rng):
+    X, y = rng.normal(size=(20, 2)), rng.normal(size=20)
+    weight, groups, places = rng.uniform(0.2, 2.0, 20), np.arange(20) // 2, np.array([3, 9, 1, 12, 18, 5, 7])
+    rest = np.setdiff1d(np.arange(20), places)
+    model = kw.MKLRegressor(kw.banks.linear_features(2), kw.learners.RLS2(alpha=0.5))
+    rows = Rows.read(model, X, y, {"sample_weight": weight, "absent": None}, groups)
+    fitted = rows.fit(model, places)
+    wanted = clone(model).fit(X[places], y[places], sample_weight=weight[places])
+    np.testing.assert_allclose(fitted.predict(X), wanted.predict(X), rtol=1e-10)
+    assert not hasattr(model, "model_")
+    held = rows.held(fitted, (places, rest))
+    assert (held.truth.tolist(), held.groups.tolist()) == (y[rest].tolist(), groups[rest].tolist())
+    np.testing.assert_allclose(held.prediction, wanted.predict(X[rest]), rtol=1e-10)
+    assert rows.score(fitted, (places, rest), None) == pytest.approx(wanted.score(X[rest], y[rest]))
+    error = -np.square(wanted.predict(X[rest]) - y[rest]).mean()
+    for found in (
+        rows.score(fitted, (places, rest), "neg_mean_squared_error"),
+        rows.fit_and_score(model, (places, rest), "neg_mean_squared_error"),
+    ):
+        assert found == pytest.approx(error)
+    # folds of a choice inside keep groups together, and those of rows do
+    chosen = rows.fit(kw.MKLRegressorCV(kw.banks.linear_features(2), alphas=[1.0, 0.1], cv=3), np.arange(20))
+    by_hand = kw.MKLRegressorCV(kw.banks.linear_features(2), alphas=[1.0, 0.1], cv=3)
+    by_hand.fit(X, y, groups=groups, sample_weight=weight)
+    np.testing.assert_allclose(chosen.predict(X), by_hand.predict(X), rtol=1e-10)
+    for train, test in rows.folds(splitter_of(model, rows, 4)):
+        assert not set(groups[train]) & set(groups[test])
+        assert sorted([*train, *test]) == list(range(20))
+    K = X @ X.T
+    pairs = Rows.read(kw.MKLRegressor("precomputed"), K, y)
+    np.testing.assert_array_equal(pairs.take(places), K[np.ix_(places, places)])
+    np.testing.assert_array_equal(pairs.take(rest, places), K[np.ix_(rest, places)])
+
+
+def test_a_plain_estimator_has_what_the_choice_found(rng):
+    X = rng.normal(size=(24, 2))
+    y = X[:, 0] + 0.5 * rng.normal(size=24)
+    bank, learner = kw.banks.linear_features(2), kw.learners.RLS2(relax=0.4)
+    chosen = kw.MKLRegressorCV(bank, learner, alphas=[3.0, 0.3], cv=3, normalize="trace").fit(X, y)
+    plain = plainly(chosen)
+    assert type(plain) is kw.MKLRegressor
+    assert plain.normalize == "trace"
+    assert (plain.learner.alpha, plain.learner.relax) == (chosen.alpha_, 0.4)
+    np.testing.assert_allclose(plain.fit(X, y).predict(X), chosen.predict(X), rtol=1e-6)
+    margin = kw.MKLClassifierCV(bank, kw.learners.LpMKL(p=1.5), Cs=[0.5, 4.0], cv=3).fit(X, y > 0)
+    assert (plainly(margin).learner.C, plainly(margin).learner.p) == (margin.C_, 1.5)
+    relaxed = kw.MKLRegressor(bank, kw.learners.RLS2(relax="auto")).fit(X, y)
+    found = plainly(relaxed).learner
+    assert (found.alpha, found.relax) == (relaxed.alpha_, relaxed.relax_)
+
+
+def test_defaults_are_those_that_are_documented():
+    public = [getattr(kw.inspection, name) for name in kw.inspection.__all__]
+    own = [
+        f
+        for f in public
+        if f.__module__.rpartition(".")[2] in ("paired", "permutation", "sources", "stability")
+        and inspect.isfunction(f)
+    ]
+    assert own
+    assert not wrong_defaults(own)

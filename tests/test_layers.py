@@ -3,6 +3,7 @@
 Modules: `inspection/layers`, `mkl/layers`, `kernels/base`, `kernels/dot`, `kernels/composed`.
 """
 
+import inspect
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,7 @@ from kernelweave.kernels import RBF, ArcCosine, Elementwise, Linear, Polynomial
 from kernelweave.mkl import layers as module
 from kernelweave.mkl.deep import DeepKernel
 from kernelweave.mkl.layers import Layers, TrainedLayers
+from oracles import wrong_defaults
 
 
 @dataclass(frozen=True)
@@ -490,3 +492,10 @@ def test_trained_layers_say_what_they_need(rng):
     assert len(trained.diagonals) == 1
     np.testing.assert_allclose(trained.diagonals[0], np.einsum("iim->im", stack) @ weights[0])
     assert DeepKernel(gram_from_stack(stack), np.ones(3), Layers(())).trained([np.ones(3)]) is None
+
+
+def test_defaults_are_those_that_are_documented():
+    public = [getattr(kw.inspection, name) for name in kw.inspection.__all__]
+    own = [f for f in public if f.__module__.rpartition(".")[2] in ("layers",) and inspect.isfunction(f)]
+    assert own
+    assert not wrong_defaults(own)

@@ -653,6 +653,9 @@ def test_models_of_features_are_saved_without_rows(name, tmp_path):
             continue
         before, after = (getattr(one, ask)(rows) for one in (model, again))
         np.testing.assert_allclose(after, before, rtol=0, atol=1e-12 * np.abs(before).max())
+    for fitted in again.model_.normalizers:
+        for kept in vars(fitted).values():
+            assert not isinstance(kept, np.ndarray) or len(y) not in kept.shape
     assert again.rel_gap_ == model.rel_gap_
     if hasattr(model, "coef_"):
         np.testing.assert_array_equal(again.coef_, model.coef_)

@@ -561,3 +561,61 @@ def test_spectra_of_layers_leave_out_rounding_errors():
         assert lines[0].get_label().endswith(word)
     assert display.before_lines_[0].get_color() == display.after_lines_[0].get_color()
     assert display.before_lines_[0].get_linestyle() == "--"
+
+
+@pytest.fixture(scope="module")
+def deep():
+    return kw.MKLClassifier(kw.banks.mlmkl(), kw.learners.MLMKL(C=3.0, tol=1e-2), normalize="cosine").fit(
+        X, LABELS
+    )
+
+
+@pytest.mark.parametrize("output", [None, "b"])
+def test_displays_of_layers_draw_what_inspection_finds(deep, output):
+    """With the options that they are given, and with layers before and after learning in their places."""
+    found = inspection.layer_weights(deep, output=output)
+    display = plots.LayerWeightsDisplay.from_estimator(deep, output=output)
+    for own, wanted in zip(display.weights, found.weights, strict=True):
+        np.testing.assert_array_equal(own, wanted)
+    places = [text.get_position() for text in display.texts_]
+    ticks = display.ax_.get_xticks()
+    assert np.isin([column for column, _ in places], ticks).all()
+    assert len(set(places)) == len(places)
+    assert [image.get_extent()[0] for image in display.images_] == [
+        tick - 0.5 for tick in ticks[:: len(found.weights)]
+    ]
+    for rows in (12, 500):
+        display = plots.KernelMatricesDisplay.from_estimator(deep, output=output, max_rows=rows)
+        for own, kind in ((display.before, "initial"), (display.after, "learnt")):
+            wanted = inspection.layer_grams(deep, output=output, weights=kind, max_rows=rows).kernels
+            assert wanted[0].shape == (min(rows, 40),) * 2
+            np.testing.assert_array_equal(own, wanted)
+    for center in (False, True):
+        display = plots.LayerSpectraDisplay.from_estimator(deep, output=output, center=center, max_rows=15)
+        for own, rank, kind in (
+            (display.before, display.rank_before, "initial"),
+            (display.after, display.rank_after, "learnt"),
+        ):
+            wanted = inspection.layer_spectra(deep, output=output, weights=kind, center=center, max_rows=15)
+            np.testing.assert_array_equal(own, wanted.eigenvalues)
+            np.testing.assert_array_equal(rank, wanted.effective_rank)
+
+
+def test_the_descent_is_that_of_inspection(deep):
+    for output in (None, "c"):
+        found = inspection.descent(deep, output=output)
+        display = plots.DescentDisplay.from_estimator(deep, output=output)
+        np.testing.assert_array_equal(display.criterion, found.criterion)
+        for own, wanted in zip(display.weights, found.weights, strict=True):
+            np.testing.assert_array_equal(own, wanted)
+        assert display.kept == found.kept
+
+
+def test_relevance_of_columns_is_drawn_for_a_metric_alone(regression):
+    model = kw.MKLRegressor(learner="metric").fit(X[:, :3], np.sin(2 * X[:, 1]))
+    display = plots.ColumnRelevanceDisplay.from_estimator(model)
+    shares = inspection.column_relevance(model)
+    assert list(display.names) == list(shares)
+    assert list(display.values) == list(shares.values())
+    with pytest.raises(kw.InputError, match="learnt metric"):
+        plots.ColumnRelevanceDisplay.from_estimator(regression)

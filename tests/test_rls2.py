@@ -4,6 +4,8 @@ Modules: `learners/rls2`, `mkl/rls2`, `mkl/ridge_problem`, `mkl/steps/ridge_newt
 `algorithms/alternating`.
 """
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
@@ -708,3 +710,32 @@ def test_factors_of_many_rows_are_used_again(n_outputs, monkeypatch):
         np.testing.assert_allclose(
             one.dual_coef, two.dual_coef, rtol=0, atol=1e-10 * np.abs(two.dual_coef).max()
         )
+
+
+def test_the_problem_and_the_alphas_that_parameters_state(rng):
+    stack, y = rbf_stack(rng.normal(size=(8, 2)), [0.5, 2.0]), rng.normal(size=8)
+    learner = kw.learners.RLS2(alpha=0.25)
+    assert learner.problem(gram_from_stack(stack), y).C == 4.0
+    assert learner.requested() == learner.given_alphas()[0] == 0.25
+    for alpha, relax, given in (("auto", None, None), (2.0, "auto", [2.0])):
+        other = kw.learners.RLS2(alpha=alpha, relax=relax)
+        found = other.given_alphas()
+        assert (None if found is None else found.tolist()) == given
+        assert other.requested() is None
+        with pytest.raises(kw.InputError, match="finite alpha") if alpha == "auto" else nullcontext():
+            if alpha == "auto":
+                other.problem(gram_from_stack(stack), y)
+    relaxed, alphas = kw.learners.RLS2(relax="auto"), np.array([8.0, 1.0])
+    near, few = (
+        relaxed.relaxed_near(0.3).relax_grid(alphas),
+        relaxed.relaxed_near(0.3, True).relax_grid(alphas),
+    )
+    np.testing.assert_allclose(near[0], 8.0 * near[1], rtol=1e-14)
+    np.testing.assert_allclose(few, near[:, : few.shape[1]], rtol=1e-14)
+    # fractions from 3 times the one given to a thirtieth, and not the grid of a learner that was not near
+    assert near[1].max() == pytest.approx(0.3 * 10**0.5)
+    assert near[1].min() == pytest.approx(0.03 * 10**-0.5)
+    assert few.shape[1] == 3
+    assert relaxed.relax_grid(alphas).shape != few.shape
+    assert kw.learners.RLS2().relax_grid(alphas) is None
+    assert [kw.learners.RLS2(solver=name).on_features for name in ("newton", "alternating")] == [True, False]
