@@ -375,7 +375,7 @@ def test_steps_are_printed_and_told_to_those_who_listen(capsys, n_steps):
     quiet = Fit()
     quiet.verbose = False
     assert quiet._reporter(n_steps, None, None) is None
-    quiet._reported()
+    quiet._callback_fit_ctx.call_on_fit_task_end(estimator=quiet)
     report = Fit()._reporter(n_steps, None, None)
     assert report("first") is False
     assert report("second") is False
@@ -418,7 +418,7 @@ def test_earlier_versions_of_scikit_learn_call_in_the_same_order(monkeypatch):
             found = report and report("step")
             if fail:
                 raise ValueError("failed")
-            self._reported()
+            self._callback_fit_ctx.call_on_fit_task_end(estimator=self)
             return found
 
     assert Fit.fit.__doc__ == "Documented."

@@ -228,11 +228,11 @@ def test_a_page_keeps_what_the_next_learner_takes_in_the_same_way(tmp_path):
 def test_defaults_are_what_their_rules_make_of_them(classes):
     # values that are defaults are not read by their rules again
     for name in classes:
-        for field, rule in rules_of(classes[name]).items():
-            default = getattr(classes[name], field, None)
-            if hasattr(classes[name], field):
+        for own, rule in rules_of(classes[name]).items():
+            default = getattr(classes[name], own, None)
+            if hasattr(classes[name], own):
                 found = rule.read(default)
-                assert (type(found), found) == (type(default), default), (name, field)
+                assert (type(found), found) == (type(default), default), (name, own)
 
 
 def test_every_parameter_of_every_learner_is_explained():

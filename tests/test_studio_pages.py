@@ -438,8 +438,10 @@ def test_the_list_of_runs_is_searched_sorted_and_chosen_from(studio):
         # scores: the best first; of errors that is the smallest
         field("Sort by").set_value("score")
         await until(lambda: names() == ["alpha", "beta", "gamma"])
-        field("Sort by").set_value("name")
         field("Score").set_value(ERROR)
+        await until(lambda: [row[2][:4] for row in board()] == ["1.0 ", "3.0 ", "–"])
+        field("Sort by").set_value("name")
+        await until(lambda: names() == ["alpha", "beta", "gamma"])
         field("Sort by").set_value("score")
         await until(lambda: [row[2][:4] for row in board()] == ["1.0 ", "3.0 ", "–"])
         field("Limit", ui.number).set_value(2.0)

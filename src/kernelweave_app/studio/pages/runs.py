@@ -760,10 +760,14 @@ class Board:
 
     def want(self, **values: Any) -> None:
         """Change what is looked for."""
-        self.wanted = replace(self.wanted, **values)
+        before, self.wanted = self.wanted, replace(self.wanted, **values)
+        if smallest_is_best(before.score) != smallest_is_best(self.wanted.score) and before.order == "score":
+            # the best of the other score stay at the same end
+            self.wanted = replace(self.wanted, backwards=not before.backwards)
         self.first = 0
         if "order" in values:
             self.sorter.set_value(self.wanted.order)
+        if self.wanted.backwards != before.backwards or "order" in values:
             self.direction.refresh()
         self.board.refresh()
 
