@@ -111,7 +111,6 @@ def test_weights_of_rows_are_shares_of_the_pivots_and_of_what_is_left():
         )
     heavy = np.array([1e9, 1.0, 1.0, 1.0])
     one = random_pivots(block_of(K), K.diagonal(), heavy, 4, 1e-6, np.random.default_rng(0))
-    assert one.rows.tolist() == [0] or len(one.rows) > 1
     assert 0 in one.rows.tolist()
 
 

@@ -249,7 +249,7 @@ def test_limits_and_starts_reach_every_form(loss, rows):
         # descents on features and streams count the search that follows them
         assert short.n_iter <= 2, what
         assert short.status is kw.solvers.Status.MAX_ITER or whole.n_iter == 1, what
-        assert problem.certify(short).gap >= whole.primal - whole.gap - short.primal
+        assert problem.certify(short).gap >= (short.primal - whole.primal) * (1 - 1e-9)
         again = kw.solve(problem, tol=1e-6, start=whole)
         assert again.n_iter <= whole.n_iter, what
         told = []

@@ -55,6 +55,12 @@ def spend(work: float) -> None:
         now.work -= work
 
 
+def is_timed() -> bool:
+    """Whether there is a limit of seconds."""
+    now = _NOW.get()
+    return now is not None and now.end < math.inf
+
+
 def used_up() -> Literal["seconds", "work"] | None:
     """Which limit has been reached."""
     now = _NOW.get()

@@ -16,7 +16,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from kernelweave._allowance import spend, used_up
+from kernelweave._allowance import is_timed, spend, used_up
 from kernelweave._checks import NotPSDError
 from kernelweave._loops import HAS_EXTENSION, core
 from kernelweave._types import Array
@@ -75,7 +75,8 @@ def solve_box(
         Negative curvature was found.
     """
     limit = 1_000_000 + 100 * len(start) if max_iter is None else max_iter
-    run = _Run(problem, tol, limit, start, FIRST_ROUNDS)
+    # a limit of seconds is asked after every round
+    run = _Run(problem, tol, limit, start, 0 if is_timed() else FIRST_ROUNDS)
     # a warm start gets more rounds, because the next method discards it
     if not (run.met or run.rounds(FIRST_ROUNDS + 3 * run.warm - run.turns)):
         if problem.total == 0.0 and run.steps < limit:
@@ -99,7 +100,7 @@ class _Run:
     """
 
     #: A round that has no Newton steps yet: whether SMO reached `eps`, and what the compiled steps came to.
-    pending: tuple[bool, tuple[int, bool]] | None = None
+    pending: tuple[bool, tuple[int, bool] | None] | None = None
     met = False
 
     def __init__(self, problem: BoxProblem, tol: float, limit: int, start: Array, most: int = 0) -> None:
@@ -112,7 +113,8 @@ class _Run:
             if ended == INDEFINITE_PAIR:
                 raise NotPSDError(INDEFINITE)
             if ended == UNPOLISHED:
-                self.pending = reached, tuple(tried)
+                # nothing was tried where numbers were not finite
+                self.pending = reached, tuple(tried) if any(tried) else None
             (self.warm, self.several, self.turns, self.steps, self.systems, self.idle) = state[:6]
             self.budget, self.work, self.eps, self.resolution, self.value = state[6:]
             self.best, (self.b, self.g) = Point(*rows[:4], *look), rows[4:]
@@ -200,7 +202,8 @@ class _Run:
     def certified(self, tol: float) -> tuple[MachineSolution, Array]:
         """The best coefficients, with a certificate and its rounding errors, and their product with the kernel."""
         problem, best = self.problem, self.best
-        b, product, at = best.b, best.product, Values(best.primal, best.gap, best.intercept)
+        # no views of the rows of a run
+        b, product, at = best.b.copy(), best.product.copy(), Values(best.primal, best.gap, best.intercept)
         if float(b @ product) < -NEGATIVE * float(problem.K.diagonal() @ np.square(b)):
             raise NotPSDError(INDEFINITE)
         rounding, allowed = best.rounding, tol * abs(at.primal)

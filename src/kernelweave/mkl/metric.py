@@ -132,10 +132,13 @@ def learn_metric(
     if form == "full" and by != "rfm":
         raise InputError("A full metric is learnt by 'rfm', got 'ard'. Use by='rfm', or form='diagonal'.")
     weights = np.ones(len(X)) if sample_weight is None else sample_weight
-    total = weights.sum()
+    total, low = weights.sum(), X.min(axis=0)
+    # rounding errors of sums in another order, or over repeated rows, would grow in the steps of a local search: rows
+    # and targets are taken from their smallest values, which depend on no order, and then rounded
+    X, Y = X - low, Y - Y.min(axis=0)
     mean = weights @ X / total
     scale = np.sqrt(weights @ np.square(X - mean) / total)
-    varies = scale > 1e-12 * np.maximum(np.abs(mean), 1.0)
+    varies = scale > 1e-12 * np.maximum(np.abs(low + mean), 1.0)
     Y = Y - weights @ Y / total
     spread = np.sqrt(weights @ np.square(Y) / total)
     told = spread > 0
@@ -144,7 +147,6 @@ def learn_metric(
         # nothing to learn from
         return LearntMetric(np.eye(n_columns), np.full(n_columns, 1.0 / n_columns), 1.0, np.empty(0))
     X, Y = (X[:, varies] - mean[varies]) / scale[varies], Y[:, told] / spread[told]
-    # rounding errors of sums in another order, or over repeated rows, would grow in the steps of a local search
     rows = _merged(np.round(X, DIGITS), np.round(Y, DIGITS), weights)
     own, error, history = _by_evidence(rows) if by == "ard" else _by_gradients(rows, form == "full")
     inside = np.zeros((len(own), n_columns))

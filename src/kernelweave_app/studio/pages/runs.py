@@ -728,7 +728,8 @@ class Board:
         """Take a list of runs."""
         self.runs, self.seen = runs, self.print_of(runs)
         if not self.wanted.score and (scores := scores_of(runs)):
-            self.wanted = replace(self.wanted, score=scores[0])
+            turned = self.wanted.order == "score" and smallest_is_best(scores[0])
+            self.wanted = replace(self.wanted, score=scores[0], backwards=self.wanted.backwards != turned)
 
     @staticmethod
     def print_of(runs: list[Run]) -> Any:
