@@ -172,8 +172,13 @@ def test_a_setting_of_the_automatic_learner_changes_nothing_else(X, labels):
     np.testing.assert_array_equal(same.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"])
     y = np.sin(X[:, 0])
     numbers = kw.MKLRegressor().fit(X, y)
-    again = kw.MKLRegressor().set_params(learner__tol=numbers.model_.learner.tol).fit(X, y)
-    np.testing.assert_array_equal(again.predict(X), numbers.predict(X))
+    again = kw.MKLRegressor().set_params(learner__tol=numbers.model_.learner.tol)
+    for one in (again, clone(again)):
+        np.testing.assert_array_equal(one.fit(X, y).predict(X), numbers.predict(X))
+        # also whether a metric is tried, which a learner that is stated rules out
+        assert "Metric:" in one.explain_defaults()
+    stated = kw.MKLRegressor(learner=again.learner.__class__(**again.learner.get_params())).fit(X, y)
+    assert "Metric:" not in stated.explain_defaults()
     # a C that is asked for is no longer chosen, whatever else the call has
     assert kw.MKLClassifier().set_params(learner__C=3.0, learner__tol=1e-3).fit(X, labels).C_ == 3.0
     search = GridSearchCV(kw.MKLClassifier(), {"learner__C": [1e-4, 1.0]}, cv=2).fit(X, labels)

@@ -385,7 +385,8 @@ class BaseMKL(ReportingMixin, ReadingMixin):
 
     def _tries_metric(self, task: Task, candidates: Candidates) -> bool:
         """Whether the same kernels in a learnt metric are tried too; see `may_learn`."""
-        stated = self.learner is not None or self.C is not None or hasattr(self, "alphas")
+        stated = self.C is not None or hasattr(self, "alphas")
+        stated |= self.learner is not None and not getattr(self.learner, "_followed", False)
         return not stated and may_learn(task, candidates)
 
     def _tried_metric(

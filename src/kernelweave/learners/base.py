@@ -122,6 +122,14 @@ class Learner(Declaration, BaseEstimator, ABC):
             )
         LEARNERS[name] = cls
 
+    #: Whether no learner was stated, only parameters of the one that follows from those of the estimator.
+    _followed: ClassVar[bool] = False
+
+    def __sklearn_clone__(self) -> Self:
+        new = super().__sklearn_clone__()
+        vars(new)["_followed"] = self._followed
+        return new
+
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name.
 
