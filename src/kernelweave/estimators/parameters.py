@@ -311,6 +311,6 @@ def _stated_learner(parameters: Parameters) -> dict[str, Any]:
     if parameters.learner is not None:
         return {}
     learner = parameters._default_learner()
-    vars(learner)["_followed"] = True
+    learner.__dict__["_followed"] = True
     chosen = parameters.C is None and parameters._chooses_cost(learner)
     return {"learner": learner, "C": "auto"} if chosen else {"learner": learner}

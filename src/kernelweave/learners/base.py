@@ -127,7 +127,7 @@ class Learner(Declaration, BaseEstimator, ABC):
 
     def __sklearn_clone__(self) -> Self:
         new = super().__sklearn_clone__()
-        vars(new)["_followed"] = self._followed
+        new.__dict__["_followed"] = self._followed
         return new
 
     def set_params(self, **params: Any) -> Self:
