@@ -41,9 +41,7 @@ from kernelweave.estimators.metric import (
     metrics_of,
     said_of_metric,
 )
-from kernelweave.estimators.missing import in_order
 from kernelweave.estimators.reading import ReadingMixin
-from kernelweave.estimators.routes import approximation_of, described, fitted_maps
 from kernelweave.estimators.scoring import (
     check_score,
     decision_of,
@@ -52,6 +50,7 @@ from kernelweave.estimators.scoring import (
     said_of_level,
     task_score,
 )
+from kernelweave.estimators.sources import approximation_of, described, fitted_maps, in_order
 from kernelweave.estimators.targets import Classes, Targets
 from kernelweave.estimators.texts import column_importances
 from kernelweave.fitting.folds import Fold, read_groups, takes_some

@@ -16,8 +16,7 @@ from kernelweave._parameters import Flag, Function, Number, OneOf, ReadableSigna
 from kernelweave._types import ColumnsLike, KernelsLike
 from kernelweave.banks import DefaultViews
 from kernelweave.estimators.defaults import default_learner
-from kernelweave.estimators.missing import CELLS, MISSING_VIEWS
-from kernelweave.estimators.routes import APPROXIMATION
+from kernelweave.estimators.sources import APPROXIMATION, CELLS, MISSING_VIEWS
 from kernelweave.fitting.stacks import KernelBank
 from kernelweave.kernels.maps import FeatureMap
 from kernelweave.kernels.stationary import Width

@@ -14,19 +14,21 @@ from kernelweave import banks, recipe
 from kernelweave._checks import InputError, check_gram_stack, check_size, count_dimensions
 from kernelweave._sparse import entries, to_dense
 from kernelweave._types import Features
-from kernelweave.estimators.missing import (
+from kernelweave.estimators.parameters import Parameters
+from kernelweave.estimators.sources import (
     check_cells,
+    check_kernels,
+    choose_form,
     imputer_of,
+    kernels_of_views,
     looked_at,
     missing_of,
+    places_of,
     refuse_absent_views,
     skipping,
     takes_missing,
 )
-from kernelweave.estimators.parameters import Parameters
-from kernelweave.estimators.routes import choose_form
 from kernelweave.estimators.texts import check_objects, columns_read, long_texts
-from kernelweave.estimators.view_kernels import check_kernels, kernels_of_views, places_of
 from kernelweave.fitting.memory import memory_budget
 from kernelweave.fitting.missing import blocks_of, views_of
 from kernelweave.fitting.model import Model

@@ -10,7 +10,7 @@ import numpy as np
 from kernelweave._drawing import rounded
 from kernelweave._errors import InputError
 from kernelweave._forms import names_in, numbered
-from kernelweave.estimators.routes import TOO_MANY_ROWS, TOO_MANY_TILES
+from kernelweave.estimators.sources import TOO_MANY_ROWS, TOO_MANY_TILES
 from kernelweave.fitting.memory import memory_budget
 from kernelweave.views.groups import AUTO
 from kernelweave_app.runs.doubts import doubts_of_table
