@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -15,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave import learners, normalizers
-from kernelweave._callbacks import ReportingMixin, with_callbacks
+from kernelweave._callbacks import CallbackSupportMixin, with_callbacks
 from kernelweave._checks import InputError, KernelWarning, warn_user
 from kernelweave._drawing import percent
 from kernelweave._parameters import check_values
@@ -116,7 +117,7 @@ def _totals(task: Task) -> Array:
 Prospect = tuple[Task, list[NormalizedProblem], Candidates, str]
 
 
-class BaseMKL(ReportingMixin, ReadingMixin):
+class BaseMKL(CallbackSupportMixin, ReadingMixin):
     """Base of the estimators: what all of them have after a fit.
 
     Attributes
@@ -381,6 +382,31 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             decision = self._decision(task, learner, chosen)
             self._store(Model.of(task, learner, alpha, solved, encoder, *decision), solved, why)
         self._callback_fit_ctx.call_on_fit_task_end(estimator=self)
+
+    def _reporter(self, n_steps: int | None, X: Any, y: Any) -> Callable[[str], bool] | None:
+        """Return a function that reports one finished step and returns whether to stop; None if nobody listens."""
+        context = self._init_callback_context(max_subtasks=n_steps)
+        context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+        told = 0
+        if not vars(self).get("_skl_callbacks"):
+            if not self.verbose:
+                return None
+
+            def printed(text: str) -> bool:
+                nonlocal told
+                told += 1
+                of = f" of {n_steps}" if n_steps else ""
+                print(f"{type(self).__name__}: step {told}{of}: {text}", file=sys.stderr, flush=True)
+                return False
+
+            return printed
+
+        def report(text: str) -> bool:
+            step = context.subcontext(task_name=text)
+            step.call_on_fit_task_begin(estimator=self)
+            return bool(step.call_on_fit_task_end(estimator=self))
+
+        return report
 
     def _tries_metric(self, task: Task, candidates: Candidates) -> bool:
         """Whether the same kernels in a learnt metric are tried too; see `may_learn`."""
