@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -28,6 +29,7 @@ from kernelweave.estimators.choosing import (
     by_content,
     of_costs,
     say_interrupted,
+    walk_down,
     warn_of_rare,
 )
 from kernelweave.estimators.defaults import LEARNERS_SAID, NORMALIZERS_SAID, explained, left_out
@@ -278,18 +280,20 @@ class BaseMKL(CallbackSupportMixin, ReadingMixin):
         -------
         self
         """
-        return self._fit_anew(X, y, sample_weight, {"groups": groups})
+        with self._anew():
+            self._fit(X, y, sample_weight, {"groups": groups})
+        return self
 
-    def _fit_anew(self, X: Any, y: Any, sample_weight: ArrayLike | None, params: dict[str, Any]) -> Self:
-        """Fit without attributes of an earlier fit; after a failed fit the estimator is not fitted."""
+    @contextmanager
+    def _anew(self) -> Iterator[None]:
+        """A fit without attributes of an earlier one; after a failed fit the estimator is not fitted."""
         self._forget()
         check_values(self, self.get_params(deep=False))
         try:
-            self._fit(X, y, sample_weight, params)
+            yield
         except BaseException:
             self._forget()
             raise
-        return self
 
     @abstractmethod
     def _read_targets(self, y: Any, sample_weight: ArrayLike | None, n_rows: int) -> Targets:
@@ -318,7 +322,8 @@ class BaseMKL(CallbackSupportMixin, ReadingMixin):
             if isinstance(targets.classes, np.ndarray):
                 named = targets.classes[labels.astype(np.intp)]
             check_score(self.scoring, named, targets.classes)
-        groups = read_groups(params.get("groups"), n_rows)
+        groups: Any = params.get("groups")
+        groups = groups if groups is None else read_groups(groups, n_rows)
         folds = self._make_folds(targets.labels, kept, params, learner)
         if weights is not None and (weights == 1.0).all():
             weights = None
@@ -371,8 +376,10 @@ class BaseMKL(CallbackSupportMixin, ReadingMixin):
                 task, problems, candidates = self._tried_costs(
                     task, problems, candidates, learner, labels, report
                 )
-            chosen = candidates.choose(task, problems, learner, report)
-            if candidates.scores is not None:
+            if candidates.scores is None:
+                chosen = Chosen(*walk_down(task, problems, learner, candidates.alphas, report, steps=True))
+            else:
+                chosen = candidates.choose(task, problems, learner, report)
                 self._store_choice(candidates, chosen, learner)
             alpha, solved = chosen.alpha, chosen.solved
             learner = clone(learner)
@@ -633,13 +640,13 @@ class BaseMKL(CallbackSupportMixin, ReadingMixin):
             self.defaults_["approximation"] = self.gram_
         if model.features is not None:
             self.feature_coef_ = model.features.coef[:, 0] if model.flat else model.features.coef
-        self.objective_ = float(sum(r.primal for r in results))
-        self.gap_ = float(sum(r.gap for r in results))
+        self.objective_ = float(sum([r.primal for r in results]))
+        self.gap_ = float(sum([r.gap for r in results]))
         self.rel_gap_ = relative_gap(self.objective_, self.gap_)
         failed = [r for r in results if not r.status.ok]
         unsolved = [r for r in failed if r.status is not Status.INTERRUPTED]  # that warning was given already
         self.status_ = (failed or results)[0].status.name.lower()
-        self.n_iter_ = int(max(1, max(r.n_iter for r in results)))
+        self.n_iter_ = int(max([1, *[r.n_iter for r in results]]))
         histories = [h for r in results for h in (getattr(r, "histories", ()) or (r.history,))]
         self.history_ = [{k: np.asarray(v) for k, v in history.items()} for history in histories]
         relaxed = [r for r in results if isinstance(r, RelaxedSolution)]

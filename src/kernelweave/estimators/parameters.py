@@ -233,7 +233,8 @@ class Parameters(BaseEstimator):
                 )
             found[name] = value
         if found:
-            learner = clone(learner).set_params(**found)
+            learner = clone(learner)
+            vars(learner).update(found)
             learner.check()
         return learner
 

@@ -31,7 +31,7 @@ from kernelweave.kernels import (
     maps_of,
 )
 from kernelweave.kernels.composed import cells_read, on_views, parts_of, put
-from kernelweave.kernels.steps import SHORT, as_steps
+from kernelweave.kernels.steps import SHORT
 from kernelweave.learners import Learner
 from kernelweave.recipe import on_view
 from kernelweave.views import BlockTable, GramTable, Table, ViewColumns
@@ -288,17 +288,6 @@ _VIEWS = {
     "renormalize": "if one of two rows lacks a view, its kernels have the mean of those of the views that both have",
     "complete": "kernels of a view that rows lack are completed from those of the other views",
 }
-
-
-def imputer_of(missing: object) -> Impute | None:
-    """The imputation of cells; None if they are an error, or skipped."""
-    if isinstance(missing, Impute):
-        return missing
-    if missing in ("error", "skip"):
-        return None
-    [step] = as_steps([missing])
-    assert isinstance(step, Impute)
-    return step
 
 
 def takes_missing(missing: object, kernels: Any) -> bool:
