@@ -17,7 +17,6 @@ from kernelweave._types import ColumnsLike, KernelsLike
 from kernelweave.banks import DefaultViews
 from kernelweave.estimators.defaults import default_learner
 from kernelweave.estimators.sources import APPROXIMATION, CELLS, MISSING_VIEWS
-from kernelweave.fitting.stacks import KernelBank
 from kernelweave.kernels.maps import FeatureMap
 from kernelweave.kernels.stationary import Width
 from kernelweave.normalizers import Normalizer
@@ -152,11 +151,6 @@ class Parameters(BaseEstimator):
     def _is_precomputed(self) -> bool:
         """Whether X is a stack of kernel matrices."""
         return isinstance(self.kernels, str) and self.kernels == "precomputed"
-
-    @property
-    def _is_bank(self) -> bool:
-        """Whether X is a column of indices of samples."""
-        return isinstance(self.kernels, KernelBank)
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name, all of them or, if one cannot be set, none.

@@ -11,7 +11,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kernelweave import banks, recipe
-from kernelweave._checks import InputError, check_gram_stack, check_size, count_dimensions
+from kernelweave._checks import InputError, check_gram_stack, check_size, count_dimensions, memory_budget
 from kernelweave._sparse import to_dense
 from kernelweave._types import Features
 from kernelweave.estimators.parameters import Parameters
@@ -28,12 +28,11 @@ from kernelweave.estimators.sources import (
     takes_missing,
 )
 from kernelweave.estimators.texts import check_objects, columns_read, long_texts
-from kernelweave.fitting.memory import memory_budget
 from kernelweave.fitting.missing import blocks_of, views_of
 from kernelweave.fitting.model import Model
 from kernelweave.fitting.partial import PartialSource
 from kernelweave.fitting.source import Source, TableSource
-from kernelweave.fitting.stacks import BankSource, GivenSource, StackSource
+from kernelweave.fitting.stacks import BankSource, GivenSource, KernelBank, StackSource
 from kernelweave.kernels import Kernel
 from kernelweave.kernels.composed import check_gamma, has_gamma, steps_of, with_gamma
 from kernelweave.kernels.steps import as_steps
@@ -76,7 +75,7 @@ class ReadingMixin(Parameters):
         """Check training rows: a table with its encoder, or the source of given kernels."""
         if isinstance(X, list) and not X:
             raise InputError("`X` is an empty list. Pass rows, or tables, at least one.")
-        if self._is_precomputed or self._is_bank:
+        if self._is_precomputed or isinstance(self.kernels, KernelBank):
             return self._read_given(X), None
         encoder: Encoder
         plain = type(X) is np.ndarray
@@ -99,7 +98,7 @@ class ReadingMixin(Parameters):
 
     def _read_given(self, X: Any) -> GivenSource[Any]:
         """Check indices of a bank, or a kernel stack."""
-        got = "a KernelBank" if self._is_bank else "'precomputed'"
+        got = "a KernelBank" if isinstance(self.kernels, KernelBank) else "'precomputed'"
         if self.views is not None:
             raise InputError(
                 f"`views` groups columns of X, and with kernels={got} there are none. Leave `views` out, or pass a "
@@ -110,7 +109,7 @@ class ReadingMixin(Parameters):
                 "`gamma` is for Gaussian and Laplacian kernels of columns, and with precomputed kernels there are "
                 "none. Leave `gamma` out, or pass a list of kernels."
             )
-        if self._is_bank:
+        if isinstance(self.kernels, KernelBank):
             if holds_views(X):
                 raise InputError(
                     "With a KernelBank, `X` must be one column of sample indices, got views. Make views of its "
