@@ -164,7 +164,9 @@ def fold_score(
 
     if classes is not None and not several and scoring in (None, "balanced_accuracy"):
         # those of scikit-learn check their arguments for longer than a small machine takes
-        accuracy = MeanScore(lambda values, rows: labels_of(values, named) == truth[rows], sample_weight)
+        accuracy = MeanScore(
+            lambda values, rows: labels_of(values, cast(Classes, named)) == truth[rows], sample_weight
+        )
         return balanced if scoring else accuracy
 
     def known(values: Array, rows: Rows, shift: Array | float) -> Known:

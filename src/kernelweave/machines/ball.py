@@ -116,7 +116,6 @@ def solve_meb(
         certificate=replace(found.certificate, kind="ball"),
         radius2=found.primal - found.own_gap,
         center_norm2=float(b @ (product + ridges * b)),
-        support=found.support,
         infeasibility=found.infeasibility,
     )
 

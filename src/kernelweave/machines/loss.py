@@ -22,6 +22,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kernelweave._allowance import used_up
 from kernelweave._checks import InputError, check_vector
 from kernelweave._docstrings import InheritedTexts
 from kernelweave._loops import core
@@ -33,7 +34,7 @@ from kernelweave.machines.box import UNBOUNDED, Box, BoxProblem, Values, WithDat
 from kernelweave.machines.rounding import EPS, imbalance, sum_error
 from kernelweave.machines.smo import solve_box
 from kernelweave.machines.smooth import crossing, limits_of, solve_augmented
-from kernelweave.results import Certificate, MachineSolution, Status, limit_reached
+from kernelweave.results import REACHED, Certificate, MachineSolution, Status
 
 #: Step of numerical derivatives, as a share of the size of the numbers.
 DIFFERENCE = 6e-6
@@ -700,10 +701,11 @@ class Loss(InheritedTexts, ABC):
             # extended precision is of no use for a sum of kernels in double precision
             if at.gap + rounding <= tol * abs(at.primal) or entry_error > 0.0:
                 break
-        ended = limit_reached() or Status.STALLED
+        ended = REACHED[used_up()] or Status.STALLED
         if all_steps and at.gap > tol * abs(at.primal):
             ended = Status.MAX_ITER
-        return MachineSolution.of(
+        return MachineSolution(
+            np.ones(1),
             b,
             at.intercept,
             Certificate.of("machine", at.primal, at.gap, rounding, ended, tol=tol),

@@ -184,7 +184,8 @@ class Squared(BoxLoss):
         certificate = Certificate.of(
             "machine", at.primal, at.gap, machine.rounding(b, product, at, error), status
         )
-        return MachineSolution.of(b, intercept, certificate, n_iter=1, infeasibility=machine.infeasibility(b))
+        off = machine.infeasibility(b)
+        return MachineSolution(np.ones(1), b, intercept, certificate, n_iter=1, infeasibility=off)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from kernelweave._allowance import is_timed, spend, used_up
+from kernelweave._allowance import LEFT, used_up
 from kernelweave._checks import NotPSDError
 from kernelweave._loops import HAS_EXTENSION, core
 from kernelweave._types import Array
@@ -28,7 +28,7 @@ from kernelweave.machines.box import (
     kernel_product,
 )
 from kernelweave.machines.polish import polish
-from kernelweave.results import Certificate, MachineSolution, Status, limit_reached
+from kernelweave.results import REACHED, Certificate, MachineSolution, Status
 
 #: Curvatures below minus this share of the diagonal exceed rounding errors, even of float32 kernels.
 NEGATIVE = 1e-6
@@ -76,7 +76,7 @@ def solve_box(
     """
     limit = 1_000_000 + 100 * len(start) if max_iter is None else max_iter
     # a limit of seconds is asked after every round
-    run = _Run(problem, tol, limit, start, 0 if is_timed() else FIRST_ROUNDS)
+    run = _Run(problem, tol, limit, start, FIRST_ROUNDS if LEFT.get().end == np.inf else 0)
     # a warm start gets more rounds, because the next method discards it
     if not (run.met or run.rounds(FIRST_ROUNDS + 3 * run.warm - run.turns)):
         if problem.total == 0.0 and run.steps < limit:
@@ -119,8 +119,7 @@ class _Run:
             self.budget, self.work, self.eps, self.resolution, self.value = state[6:]
             self.best, (self.b, self.g) = Point(*rows[:4], *look), rows[4:]
             self.met = ended == MET
-            if spent > 0.0:
-                spend(spent)
+            LEFT.get().work -= spent
             return
         self.turns = self.steps = self.systems = self.idle = 0
         self.work = 0.0
@@ -164,7 +163,7 @@ class _Run:
                     there = problem.look(b)
                     if there.gap < here.gap:
                         self.b, self.g, here = there.b.copy(), there.g.copy(), there
-            spend(1.0 + systems)
+            LEFT.get().work -= 1.0 + systems
             # not a number at first if it is never one
             if here.gap < self.best.gap or not self.best.gap < np.inf:
                 self.best = here
@@ -216,16 +215,11 @@ class _Run:
                 product, at, rounding, allowed = longer, there, left, tol * abs(there.primal)
         ended = Status.STALLED
         if at.gap > allowed:
-            ended = Status.MAX_ITER if self.steps >= self.limit else limit_reached() or ended
+            ended = Status.MAX_ITER if self.steps >= self.limit else REACHED[used_up()] or ended
         certificate = Certificate.of("machine", at.primal, at.gap, rounding, ended, tol=tol)
-        found = MachineSolution.of(
-            b,
-            at.intercept,
-            certificate,
-            n_iter=self.steps + self.systems,
-            infeasibility=best.infeasibility,
-        )
-        return found, product
+        n_iter = self.steps + self.systems
+        off = best.infeasibility
+        return MachineSolution(np.ones(1), b, at.intercept, certificate, n_iter, infeasibility=off), product
 
 
 def _raise_costs(run: _Run) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._allowance import allowed, used_up
-from kernelweave.results import Solution, Status, limit_reached, relative_gap
+from kernelweave.results import REACHED, Solution, Status, relative_gap
 
 P = TypeVar("P")
 #: Called after every iteration with (iteration, objective, measure of the remaining error); a true value stops.
@@ -163,7 +163,7 @@ class Loop(Generic[P]):
                 if limits.repeats:
                     for values in trace.values():
                         values.append(values[-1])
-                if (limited := limit_reached()) is not None:
+                if (limited := REACHED[used_up()]) is not None:
                     return limited
                 continue
             if look.counts:
@@ -196,7 +196,7 @@ class Loop(Generic[P]):
                 return look.status
             if callback is not None and look.counts and not look.last and callback(self.n_iter, value, left):
                 return Status.INTERRUPTED
-            if (limited := limit_reached()) is not None:
+            if (limited := REACHED[used_up()]) is not None:
                 return limited
             late = len(floor) > limits.slow and smallest > 0.1 * floor[-1 - int(limits.slow)]
             if late or self.idle > limits.idle or self.n_iter - beaten >= limits.unbeaten:
