@@ -118,7 +118,7 @@ class EpsilonInsensitive(BoxLoss):
         check_fields(self)
 
     @property
-    def tube(self) -> float:
+    def tube(self) -> float:  # type: ignore[override]
         return self.epsilon
 
     def value(self, y: Array, f: Array) -> Array:
