@@ -78,7 +78,7 @@ class Newton(MarginStep):
             at = session.solve(weights, inner, b)
             machine = at.machine
             b = machine.dual_coef
-            own, primal = machine.certificate.own_gap, machine.certificate.primal
+            own, primal = machine.own_gap, machine.primal
             # J is certainly larger than before
             if accepted is not None and primal - own > (level := accepted[0]) + 1e-14 * abs(level):
                 # shorten the step, then damp the model
@@ -121,8 +121,8 @@ class Newton(MarginStep):
             if own > outer:
                 # the remaining gap is that of the machine
                 inner = min(inner, 0.1 * relative_gap(primal, own))
-                if machine.certificate.status in (Status.STALLED, Status.ROUNDING):
-                    return machine.certificate.status
+                if (status := machine.status) in (Status.STALLED, Status.ROUNDING):
+                    return status
             first, second = weight_set.slopes(shares[working])
             gains = q * first
             B = first[:, None] * session.machine.curvature(session.kernel, b, V) * first
