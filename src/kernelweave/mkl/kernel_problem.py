@@ -12,7 +12,7 @@ from scipy.linalg import blas
 
 from kernelweave._loops import core
 from kernelweave._threads import blas_threads_for, threads_for
-from kernelweave._types import Array, Index
+from kernelweave._types import Array
 from kernelweave.gram import Gram
 from kernelweave.machines.box import Trained
 from kernelweave.machines.machine import Machine
@@ -90,11 +90,9 @@ class KernelProblem(OnStack):
         """Rounds and systems of all machines of one solution, at most, unless iterations are limited."""
         return most_work(self.gram.n_samples, self.n_kernels)
 
-    def quad_of(self, b: Array, V: Array, kernels: Index | None = None) -> Array:
-        """`quad` of some kernels, by default all, from their `products` V with b."""
-        if self.residual is None:
-            return V @ b
-        return V @ b + self.residual[slice(None) if kernels is None else kernels] * float(b @ b)
+    def quad_of(self, b: Array, V: Array) -> Array:
+        """`quad` from the `products` V of all kernels with b."""
+        return V @ b if self.residual is None else V @ b + self.residual * float(b @ b)
 
     def left_out(self, weights: Array, b: Array) -> float:
         """Difference between ``<weights, quad>`` and the quadratic form of K(d) as stored, due to truncated factors."""
