@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 
 #: Relative error of bounds of rounding, which hold rounding errors themselves.
-OF_ROUNDING = 0.2
+OF_ROUNDING = 0.45
 
 
 def journey(found) -> dict[str, object]:

@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 import kernelweave as kw
+from journeys import OF_ROUNDING, journey, roundings
 from kernelweave._checks import InputError
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.losses import LOSSES, as_loss
@@ -785,3 +786,85 @@ def test_penalties_are_the_least_over_the_weights(weight_set, rng):
         reach = np.where(inside, 1.0, above) * max(norm.level(norms), 1.0)
         found = norm.entering(norms, reach, inside, np.ones(4, dtype=int), 10.0)
         assert found.tolist() == ([2] if above > 1.0 or norm.level(norms) == 0.0 else [])
+
+
+# ---- the way of the solver ------------------------------------------------------------------------
+
+#: Loss, set of weights, what the data are, options, and constants of the solver.
+NEAR = {"rtol": 1e-4, "atol": 1e-7}
+MANY = {"widths": (3, 1, 5, 2, 1, 4) * 4}
+#: Steps of losses with kinks: later ones depend on rounding.
+FEW = {"max_iter": 4}
+JOURNEYS = {
+    "hinge": ("hinge", "simplex", {}, FEW, {"MOST_ROWS": 0}),
+    "hinge on kernels": ("hinge", "simplex", {"n": 20}, FEW, {}),
+    "hinge on an elastic net": ("hinge", "elastic net", {}, FEW, {"MOST_ROWS": 0}),
+    "hinge on a ball": ("hinge", "ball", {}, FEW, {"MOST_ROWS": 0}),
+    "squared hinge": ("squared-hinge", "simplex", {}, {}, {}),
+    "squared hinge on products": ("squared-hinge", "simplex", {}, {}, {"BESIDE_ROWS": 9.0}),
+    "squared hinge, capped": ("squared-hinge", "capped", {}, {}, {}),
+    "squared hinge on wide blocks": (
+        "squared-hinge",
+        "simplex",
+        {"n": 14, "widths": (20, 3, 17)},
+        {},
+        {"MOST_ROWS": 0},
+    ),
+    "squared hinge, few steps": ("squared-hinge", "simplex", {}, {"max_iter": 3, "tol": 1e-9}, {}),
+    "logistic": ("logistic", "simplex", MANY, {}, {}),
+    "logistic, few at a time": (
+        "logistic",
+        "simplex",
+        MANY,
+        {},
+        {"LEAST": 3, "MORE": 0.0},
+    ),
+    "logistic on products": ("logistic", "simplex", {"widths": (1,) * 12}, {}, {"BESIDE_ROWS": 9.0}),
+    "logistic on an elastic net": ("logistic", "elastic net", {}, {}, {}),
+    "logistic on a small ball": ("logistic", "small ball", {}, {}, {}),
+    "logistic, the sum": ("logistic", "sum", {}, {}, {}),
+    "tube": ("epsilon-insensitive", "simplex", {}, FEW, {"MOST_ROWS": 0}),
+    "tube, capped": ("epsilon-insensitive", "capped", {}, FEW, {"MOST_ROWS": 0}),
+    "squares": ("squared", "simplex", {}, {}, {}),
+    "Poisson": ("poisson", "simplex", {}, {}, {}),
+}
+
+
+@pytest.mark.parametrize("name", JOURNEYS)
+def test_the_way_along_a_path(name, monkeypatch, recorded):
+    loss, weights, data, options, constants = JOURNEYS[name]
+    # single precision has other digits on every machine
+    for constant, value in {"SINGLE_ROWS": 1.0, **constants}.items():
+        monkeypatch.setattr(newton_module, constant, value)
+    numbers = {"squared": "epsilon-insensitive", "poisson": "epsilon-insensitive"}
+    Z, groups, y = make(numbers.get(loss, loss), **data)
+    y, n = targets_for(loss, y), len(Z)
+    given = {
+        "sample_weight": np.where(np.arange(n) % 7 == 3, 0.0, 0.5 + np.arange(n) / n),
+        "scale": np.linspace(0.4, 2.0, len(groups) - 1)[::-1],
+        "tol": 1e-5,
+        **options,
+    }
+    stack, Cs = kw.FeatureStack(Z, groups), [0.2] if options is FEW else np.geomspace(0.01, 2.0, 5)
+    path = kw.solvers.svm_mkl_path(stack, y, Cs, SETS[weights], loss=loss, **given)
+    recorded("journey", journey(path), **NEAR)
+    recorded("roundings", roundings(path), rtol=OF_ROUNDING)
+    told = []
+    one = kw.solve_svm_mkl(
+        stack,
+        y,
+        4.0,
+        SETS[weights],
+        loss=loss,
+        callback=lambda *now: told.append(now),
+        start=path.at(len(path) // 2),
+        **given,
+    )
+    recorded("from a start", [journey(one), told], **NEAR)
+    far = kw.solve_svm_mkl(stack, y, 4.0, SETS[weights], loss=loss, **given)
+    recorded("by smaller C", journey(far), **NEAR)
+    known = {name: given[name] for name in ("sample_weight", "scale")}
+    problem = kw.Problem(stack, y, loss, SETS[weights], 4.0, fit_intercept=False, **known)
+    recorded(
+        "without an intercept", journey(kw.solve(problem, tol=1e-5, max_iter=given.get("max_iter"))), **NEAR
+    )
