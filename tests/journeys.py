@@ -4,6 +4,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
+#: Errors of numbers that depend on the order of sums.
+NEAR = {"rtol": 1e-4, "atol": 1e-6}
 #: Relative error of bounds of rounding, which hold rounding errors themselves.
 OF_ROUNDING = 0.45
 

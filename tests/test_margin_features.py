@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 import kernelweave as kw
-from journeys import OF_ROUNDING, journey, roundings
+from journeys import NEAR, OF_ROUNDING, journey, roundings
 from kernelweave._checks import InputError
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.losses import LOSSES, as_loss
@@ -791,7 +791,7 @@ def test_penalties_are_the_least_over_the_weights(weight_set, rng):
 # ---- the way of the solver ------------------------------------------------------------------------
 
 #: Loss, set of weights, what the data are, options, and constants of the solver.
-NEAR = {"rtol": 1e-4, "atol": 1e-7}
+
 MANY = {"widths": (3, 1, 5, 2, 1, 4) * 4}
 #: Steps of losses with kinks: later ones depend on rounding.
 FEW = {"max_iter": 4}
