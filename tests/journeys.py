@@ -9,6 +9,13 @@ NEAR = {"rtol": 1e-4, "atol": 1e-6}
 #: Relative error of bounds of rounding, which hold rounding errors themselves.
 OF_ROUNDING = 0.45
 
+#: Numbers of all kinds of solutions; those that a solution does not have are left out.
+NAMES = (
+    *("n_iter", "n_machines", "n_nodes", "primal", "gap", "alpha", "intercept", "weights", "dual_coef", "feature_coef"),
+    *("proof", "stationarity", "value", "radius2", "alignments", "alphas", "log_dets", "support", "infeasibility"),
+    *("relax", "ridge_primal", "ridge_gap", "ridge_log_det"),
+)
+
 
 def journey(found) -> dict[str, object]:
     """Numbers of a solution, or of all on a path: statuses, counts, bounds, coefficients, and the trace of them all."""

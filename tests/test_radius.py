@@ -11,6 +11,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import kernelweave as kw
+from journeys import OF_ROUNDING, journey, roundings
 from kernelweave import InputError, solve_meb, solve_rkl, solve_svc, solve_svm_mkl
 from kernelweave.gram import as_gram, gram_from_stack
 from kernelweave.kernels import Linear
@@ -24,6 +25,7 @@ from kernelweave.mkl.criteria.radius import (
     on_sphere,
 )
 from kernelweave.mkl.families import GaussianOfSum, Gaussians, WeightedSum
+from kernelweave.mkl.steps import rkl
 from kernelweave.results import Status
 from kernelweave.solvers import KernelFamily, solve_radius
 from oracles import rkl_by_conic
@@ -925,3 +927,86 @@ def test_the_finding_names_the_parameters_of_every_label(rng):
     assert list(found.values) == [f"{label}: {name}" for label in model.label_names_ for name in names]
     for label, own in zip(model.label_names_, model.kernel_parameters_, strict=True):
         assert [found.values[f"{label}: {name}"].value for name in names] == list(own.values())
+
+
+# ---- the way of the solvers -----------------------------------------------------------------------
+
+#: Machines and balls are rough at first, in ways that depend on rounding.
+ROUGH = {"rtol": 1e-2, "atol": 1e-3}
+FEW = {"FIRST": 3, "WORKING_MOST": 3}
+CUTS = {"PATIENCE": 0, "SLOW": 2, "KEPT": 3}
+#: Criterion, loss, norm, solver, options, and constants of RKL by Newton and cuts.
+JOURNEYS = {
+    "rkl": ("rkl", "hinge", 1, "auto", {"max_iter": 1}, {}),
+    "rkl, squares": ("rkl", "squared-hinge", 2, "newton", {"tol": 1e-6}, {}),
+    "rkl, few kernels at first": (
+        "rkl",
+        "squared-hinge",
+        None,
+        "newton",
+        {"tol": 1e-6},
+        {"FIRST": 3, "WORKING_MOST": 3},
+    ),
+    "rkl, cuts": (
+        "rkl",
+        "squared-hinge",
+        1,
+        "newton",
+        {"tol": 1e-4, "max_iter": 25},
+        {"PATIENCE": 0, "SLOW": 2, "KEPT": 3},
+    ),
+    "rkl, few steps": ("rkl", "squared-hinge", 1, "newton", {"max_iter": 3}, {}),
+    "rkl, spectral": ("rkl", "squared-hinge", 1, "spectral", {"tol": 1e-3}, {}),
+    "rkl, armijo": ("rkl", "squared-hinge", 2, "armijo", {"max_iter": 9}, {}),
+    "kl-c": ("kl-c", "squared-hinge", 1, "auto", {"tol": 1e-3}, {}),
+    "kl-c on the sphere": ("kl-c", "squared-hinge", 2, "auto", {"max_iter": 12}, {}),
+    "kl-c-eq10": ("kl-c-eq10", "squared-hinge", 1, "armijo", {"max_iter": 12}, {}),
+    "do": ("do", "squared-hinge", 1, "auto", {"tol": 1e-5}, {}),
+    "do with a ridge": ("do", "squared-hinge", 1, "auto", {"ridge": 0.01, "max_iter": 12}, {}),
+    "margin": ("margin", "squared-hinge", 1, "spectral", {"max_iter": 15}, {}),
+}
+
+
+def small(n=26):
+    X = np.random.default_rng(0).normal(size=(n, 3))
+    y = np.sign(X[:, 0] * X[:, 1] + 0.3 * X[:, 2] + 0.2)
+    return (
+        X,
+        rbf_stack(X, [0.05, 0.5]) * np.linspace(0.5, 2.0, 8),
+        y,
+        np.where(np.arange(n) % 7 == 3, 0.25, 1.5),
+    )
+
+
+@pytest.mark.parametrize("name", JOURNEYS)
+def test_the_way_of_a_criterion(name, monkeypatch, recorded):
+    kind, loss, norm, solver, options, constants = JOURNEYS[name]
+    for constant, value in constants.items():
+        monkeypatch.setattr(rkl, constant, value)
+    _, gram, y, weights = small()
+    given = {"loss": loss, "norm": norm, "solver": solver, "sample_weight": weights, **options}
+    scale, told = np.linspace(2.0, 0.4, gram.shape[-1]), []
+    found = solve_radius(gram, y, 4.0, kind, scale=scale, callback=lambda *now: told.append(now), **given)
+    recorded("journey", [journey(found), told], **ROUGH)
+    recorded("roundings", roundings(found), rtol=OF_ROUNDING)
+    start = np.arange(1.0, gram.shape[-1] + 1)
+    recorded("from a start", journey(solve_radius(gram, y, 4.0, kind, start=start, **given)), **ROUGH)
+
+
+@pytest.mark.parametrize("kind", ["rkl", "kl-c", "margin"])
+@pytest.mark.parametrize("solver", ["spectral", "armijo"])
+def test_the_way_of_parameters(kind, solver, recorded):
+    X, gram, y, weights = small()
+    columns = X.T[:, :, None] * X.T[:, None, :]
+    bounds = (0.1, [0.5, 3.0, 3.0])
+    families = {
+        "one width": Gaussians.of_columns(X, each=False),
+        "a width for each": Gaussians.of_columns(X, each=True),
+        "widths of kernels": GaussianOfSum(as_gram(gram[:, :, :3]), np.array([0.5, 1.0, 3.0])),
+        "of one's own": KernelFamily(
+            lambda t: np.tensordot(t, columns, 1) ** 2, np.full(3, 0.4), bounds=bounds
+        ),
+    }
+    for name, family in families.items():
+        given = {"loss": "squared-hinge", "sample_weight": weights, "solver": solver, "max_iter": 6}
+        recorded(name, journey(solve_radius(family, y, 2.0, kind, **given)), **ROUGH)

@@ -1426,7 +1426,7 @@ JOURNEYS = {
     "interior point, elastic net": (SQUARED, ElasticNet(0.4), "interior-point", {}),
     "interior point, in parts": (SQUARED, "simplex", "interior-point", {"part": 8}),
     "closed form": (HINGE, LpBall(1.5), "closed-form", {}),
-    "closed form, capped": (SQUARED, CappedSimplex(0.22), "closed-form", {}),
+    "closed form, capped": (SQUARED, CappedSimplex(0.22), "closed-form", {"max_iter": 7}),
     "closed form, elastic net": (SQUARED, ElasticNet(0.4), "closed-form", {}),
     "dual newton": (HINGE, LpBall(1.5), "dual-newton", {}),
     "dual newton, sharp": (SQUARED, LpBall(3.0), "dual-newton", {"tol": 1e-8}),
