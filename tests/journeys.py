@@ -19,7 +19,7 @@ NAMES = (
 
 def journey(found) -> dict[str, object]:
     """Numbers of a solution, or of all on a path: statuses, counts, bounds, coefficients, and the trace of them all."""
-    solutions = list(found) if isinstance(found, Iterable) else list(getattr(found, "solutions", [found]))
+    solutions = _all_of(found)
     names = dict.fromkeys(name for one in solutions for name in one.trace)
     out: dict[str, object] = {"status": " ".join(one.status.name for one in solutions)}
     for name in (
@@ -45,5 +45,17 @@ def journey(found) -> dict[str, object]:
 
 def roundings(found) -> list[float]:
     """Bounds of rounding errors, in units of 1e-12 of the objective."""
-    solutions = list(found) if isinstance(found, Iterable) else list(getattr(found, "solutions", [found]))
+    solutions = _all_of(found)
     return [1e12 * one.rounding / abs(one.primal) for one in solutions]
+
+
+def verdicts(problem, found) -> list[list[object]]:
+    """What a problem says of its solutions."""
+    checked = [one.verify(problem) for one in _all_of(found)]
+    return [[one.primal, one.gap, one.status.name] for one in checked]
+
+
+def _all_of(found) -> list:
+    if hasattr(found, "solutions"):
+        return list(found.solutions)
+    return list(found) if isinstance(found, Iterable) else [found]

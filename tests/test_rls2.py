@@ -13,7 +13,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Lasso, Ridge
 
 import kernelweave as kw
-from journeys import NEAR, OF_ROUNDING, journey, roundings
+from journeys import NEAR, OF_ROUNDING, journey, roundings, verdicts
 from kernelweave.gram import FactorGram, PackedGram, TileGram, gram_from_stack
 from kernelweave.machines import ridge
 from kernelweave.mkl.ridge_problem import make_problem as solver_problem
@@ -781,8 +781,7 @@ def test_the_way_along_a_path(name, monkeypatch, recorded):
     recorded("roundings", roundings(path), rtol=OF_ROUNDING)
     recorded("criteria", {"df": path.df, **path.criteria}, **NEAR)
     problem = kw.problems.rls2_problem(stack, y, sample_weight=given["sample_weight"], scale=given["scale"])
-    checked = [problem.certify(one) for one in path.solutions]
-    recorded("certificates", [[one.primal, one.gap, one.status.name] for one in checked], **NEAR)
+    recorded("certificates", verdicts(problem, path), **NEAR)
 
 
 def test_one_solution_tells_its_progress(recorded):

@@ -16,6 +16,7 @@ from scipy import sparse
 from sklearn.linear_model import Ridge
 
 import kernelweave as kw
+from journeys import NEAR, OF_ROUNDING, journey, roundings, verdicts
 from kernelweave import InputError
 from kernelweave.gram import features, statistics, triangle
 from kernelweave.gram.row_checks import check_rows, stays_sparse
@@ -638,3 +639,24 @@ def test_few_numbers_in_every_column_stay_sparse():
         Z = sparse.csr_array(Z)
         assert Z.nnz == inside
         assert stays_sparse(Z) == wanted
+
+
+@pytest.mark.parametrize("place", ["products", "in place"])
+@pytest.mark.parametrize("data", ["many rows", "few rows", "outputs"])
+def test_the_way_along_a_path(data, place, monkeypatch, recorded):
+    monkeypatch.setattr(block_descent, "MOST_PRODUCTS", 1 if place == "in place" else 6000)
+    Z, groups, y = make(9 if data == "few rows" else 70, n_outputs=2 if data == "outputs" else None)
+    Z, n = Z + np.linspace(0.0, 3.0, Z.shape[1]), len(Z)
+    weights = np.where(np.arange(n) % 6 == 2, 0.0, 0.5 + np.arange(n) / n)
+    found = statistics_of(Z, groups, y + 2.0, weights)
+    given = {"scale": np.linspace(2.0, 0.5, len(groups) - 1), "fit_intercept": data != "outputs"}
+    path = kw.rls2_path(found, None, np.geomspace(20.0, 0.05, 6), tol=1e-5, **given)
+    recorded("journey", journey(path), **NEAR)
+    recorded("roundings", roundings(path), rtol=OF_ROUNDING)
+    recorded("criteria", {"df": path.df, **path.criteria}, **NEAR)
+    relaxed = kw.rls2_path(found, None, [3.0, 0.3], relax=[0.1, 1.0], **given)
+    recorded("relaxed", journey(relaxed), **NEAR)
+    problem = kw.problems.rls2_problem(found, **given)
+    recorded("certificates", verdicts(problem, path), **NEAR)
+    automatic = kw.rls2_path(found, None, n_alphas=3, **given)
+    recorded("alphas", automatic.alphas, rtol=1e-3)
