@@ -8,34 +8,25 @@ import numpy as np
 NEAR = {"rtol": 1e-4, "atol": 1e-6}
 #: Relative error of bounds of rounding, which hold rounding errors themselves.
 OF_ROUNDING = 0.45
-
 #: Numbers of all kinds of solutions; those that a solution does not have are left out.
 NAMES = (
     *("n_iter", "n_machines", "n_nodes", "primal", "gap", "alpha", "intercept", "weights", "dual_coef", "feature_coef"),
-    *("proof", "stationarity", "value", "radius2", "alignments", "alphas", "log_dets", "support", "infeasibility"),
+    *("proof", "stationarity", "value", "radius2", "alignments", "alphas", "log_dets"),
     *("relax", "ridge_primal", "ridge_gap", "ridge_log_det"),
 )
 
 
-def journey(found) -> dict[str, object]:
-    """Numbers of a solution, or of all on a path: statuses, counts, bounds, coefficients, and the trace of them all."""
+def journey(found, *without: str) -> dict[str, object]:
+    """Numbers of a solution, or of all on a path: statuses, counts, bounds, coefficients, traces; `without` some."""
     solutions = _all_of(found)
     names = dict.fromkeys(name for one in solutions for name in one.trace)
     out: dict[str, object] = {"status": " ".join(one.status.name for one in solutions)}
-    for name in (
-        "n_iter",
-        "n_machines",
-        "primal",
-        "gap",
-        "alpha",
-        "intercept",
-        "weights",
-        "dual_coef",
-        "feature_coef",
-    ):
-        values = [np.asarray(getattr(one, name), dtype=float) for one in solutions]
-        if not all(np.isnan(v).all() for v in values):
-            out[name] = np.concatenate([v.ravel() for v in values])
+    out["kind"] = " ".join(dict.fromkeys(one.certificate.kind for one in solutions))
+    for name in (one for one in NAMES if one not in without):
+        given = [getattr(one, name, None) for one in solutions]
+        values = np.concatenate([np.asarray(one, dtype=float).ravel() for one in given if one is not None] or [[]])
+        if not np.isnan(values).all():
+            out[name] = values
     for name in names:
         out[f"trace of {name}"] = np.concatenate(
             [np.asarray(one.trace[name], dtype=float) for one in solutions if name in one.trace]

@@ -11,7 +11,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import kernelweave as kw
-from journeys import OF_ROUNDING, journey, roundings
+from journeys import OF_ROUNDING, journey, roundings, verdicts
 from kernelweave import InputError, solve_meb, solve_rkl, solve_svc, solve_svm_mkl
 from kernelweave.gram import as_gram, gram_from_stack
 from kernelweave.kernels import Linear
@@ -25,6 +25,7 @@ from kernelweave.mkl.criteria.radius import (
     on_sphere,
 )
 from kernelweave.mkl.families import GaussianOfSum, Gaussians, WeightedSum
+from kernelweave.mkl.loop import minimise
 from kernelweave.mkl.steps import rkl
 from kernelweave.results import Status
 from kernelweave.solvers import KernelFamily, solve_radius
@@ -932,12 +933,10 @@ def test_the_finding_names_the_parameters_of_every_label(rng):
 # ---- the way of the solvers -----------------------------------------------------------------------
 
 #: Machines and balls are rough at first, in ways that depend on rounding.
-ROUGH = {"rtol": 1e-2, "atol": 1e-3}
+ROUGH = {"rtol": 2e-2, "atol": 1e-3}
 FEW = {"FIRST": 3, "WORKING_MOST": 3}
-CUTS = {"PATIENCE": 0, "SLOW": 2, "KEPT": 3}
 #: Criterion, loss, norm, solver, options, and constants of RKL by Newton and cuts.
 JOURNEYS = {
-    "rkl": ("rkl", "hinge", 1, "auto", {"max_iter": 1}, {}),
     "rkl, squares": ("rkl", "squared-hinge", 2, "newton", {"tol": 1e-6}, {}),
     "rkl, few kernels at first": (
         "rkl",
@@ -947,35 +946,25 @@ JOURNEYS = {
         {"tol": 1e-6},
         {"FIRST": 3, "WORKING_MOST": 3},
     ),
-    "rkl, cuts": (
-        "rkl",
-        "squared-hinge",
-        1,
-        "newton",
-        {"tol": 1e-4, "max_iter": 25},
-        {"PATIENCE": 0, "SLOW": 2, "KEPT": 3},
-    ),
     "rkl, few steps": ("rkl", "squared-hinge", 1, "newton", {"max_iter": 3}, {}),
-    "rkl, spectral": ("rkl", "squared-hinge", 1, "spectral", {"tol": 1e-3}, {}),
+    "rkl, spectral": ("rkl", "squared-hinge", 1, "spectral", {"max_iter": 6}, {}),
     "rkl, armijo": ("rkl", "squared-hinge", 2, "armijo", {"max_iter": 9}, {}),
-    "kl-c": ("kl-c", "squared-hinge", 1, "auto", {"tol": 1e-3}, {}),
+    "kl-c": ("kl-c", "squared-hinge", 1, "auto", {"max_iter": 7}, {}),
     "kl-c on the sphere": ("kl-c", "squared-hinge", 2, "auto", {"max_iter": 12}, {}),
     "kl-c-eq10": ("kl-c-eq10", "squared-hinge", 1, "armijo", {"max_iter": 12}, {}),
-    "do": ("do", "squared-hinge", 1, "auto", {"tol": 1e-5}, {}),
-    "do with a ridge": ("do", "squared-hinge", 1, "auto", {"ridge": 0.01, "max_iter": 12}, {}),
-    "margin": ("margin", "squared-hinge", 1, "spectral", {"max_iter": 15}, {}),
+    "do": ("do", "squared-hinge", 1, "auto", {"max_iter": 1}, {}),
+    "do with a ridge": ("do", "squared-hinge", 1, "auto", {"ridge": 0.01, "max_iter": 4}, {}),
+    "margin": ("margin", "squared-hinge", 1, "spectral", {"max_iter": 7}, {}),
 }
 
 
 def small(n=26):
-    X = np.random.default_rng(0).normal(size=(n, 3))
-    y = np.sign(X[:, 0] * X[:, 1] + 0.3 * X[:, 2] + 0.2)
-    return (
-        X,
-        rbf_stack(X, [0.05, 0.5]) * np.linspace(0.5, 2.0, 8),
-        y,
-        np.where(np.arange(n) % 7 == 3, 0.25, 1.5),
-    )
+    """Several kernels have weights."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3))
+    y = np.sign(X[:, 0] - X[:, 1] + np.sin(3 * X[:, 2]) + 0.5 * rng.normal(size=n))
+    gram = np.concatenate([rbf_stack(X, [0.5])[:, :, 1:], X[:, None, :] * X[None, :, :]], axis=2)
+    return X, gram * np.linspace(0.5, 2.0, 6), y, np.where(np.arange(n) % 7 == 3, 0.25, 1.5)
 
 
 @pytest.mark.parametrize("name", JOURNEYS)
@@ -991,6 +980,21 @@ def test_the_way_of_a_criterion(name, monkeypatch, recorded):
     recorded("roundings", roundings(found), rtol=OF_ROUNDING)
     start = np.arange(1.0, gram.shape[-1] + 1)
     recorded("from a start", journey(solve_radius(gram, y, 4.0, kind, start=start, **given)), **ROUGH)
+
+
+def test_the_way_of_cutting_planes(monkeypatch, recorded):
+    monkeypatch.setattr(rkl, "KEPT", 3)
+    _, gram, y, weights = small()
+    family = WeightedSum(as_gram(gram), np.linspace(2.0, 0.4, gram.shape[-1]))
+    machine = Machine(y, 4.0, SquaredHinge(), weights)
+    session = rkl.RKLSession(family, machine, np.arange(1.0, gram.shape[-1] + 1), 2, 1e-4)
+    told = []
+    steps = [rkl.RKLNewton(most=2), rkl.RKLCuts(), rkl.RKLNewton(most=2), rkl.RKLCuts()]
+    found = minimise(session, steps, max_iter=8, callback=lambda *now: told.append(now))
+    recorded("journey", [journey(found), told, [one.failed for one in steps[1::2]]], rtol=0.1, atol=0.02)
+    problem = rkl.RadiusProblem(family, machine)
+    recorded("certificate", verdicts(problem, found), **ROUGH)
+    recorded("statement", vars(problem.statement(found)), **ROUGH)
 
 
 @pytest.mark.parametrize("kind", ["rkl", "kl-c", "margin"])
