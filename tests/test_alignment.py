@@ -11,7 +11,7 @@ import pytest
 from scipy.optimize import nnls
 
 import kernelweave as kw
-from journeys import NEAR, OF_ROUNDING, journey, verdicts
+from journeys import NEAR, OF_ROUNDING, defaults_of, journey, verdicts
 from kernelweave.gram import FactorGram, PackedGram, as_gram, gram_from_stack
 from kernelweave.mkl import frobenius
 from kernelweave.mkl.criteria import alignment as module
@@ -745,3 +745,16 @@ def test_weights_before_a_machine(form, monkeypatch, recorded):
         problem = kw.problems.easy_mkl_problem(stack, labels, lam, **given)
         recorded(f"easy {lam}, verdict", verdicts(problem, found), **NEAR)
     recorded("statements", [vars(problem.statement(found))])
+
+
+def test_defaults(recorded):
+    recorded(
+        "defaults",
+        defaults_of(
+            solve_align,
+            solve_alignf,
+            solve_easy_mkl,
+            kw.problems.alignf_problem,
+            kw.problems.easy_mkl_problem,
+        ),
+    )

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import kernelweave as kw
-from journeys import NEAR, OF_ROUNDING, journey, roundings, verdicts
+from journeys import NEAR, OF_ROUNDING, defaults_of, journey, roundings, verdicts
 from kernelweave.learners import CardinalityMKL
 from kernelweave.mkl import cardinality
 from kernelweave.mkl.branch_and_bound import Search, Subsets
@@ -488,4 +488,20 @@ def test_the_way_of_the_search(name, recorded):
     recorded("from a start", journey(again, *LOOSE), **NEAR)
     recorded(
         "certificate", verdicts(kw.problems.cardinality_problem(gram, y, 0.5, k, **given), found), **NEAR
+    )
+
+
+def test_defaults(recorded):
+    recorded(
+        "defaults",
+        defaults_of(
+            cardinality.solve_cardinality_mkl,
+            cardinality.solve_cardinality,
+            cardinality.solve_convex,
+            CardinalityProblem,
+            cardinality.CardinalitySolution,
+            Search,
+            Subsets,
+            kw.problems.cardinality_problem,
+        ),
     )

@@ -15,7 +15,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.exceptions import ConvergenceWarning
 
 import kernelweave as kw
-from journeys import NEAR, journey
+from journeys import NEAR, defaults_of, journey
 from kernelweave import InputError
 from kernelweave._loops import HAS_EXTENSION
 from kernelweave.gram import gram_from_stack
@@ -802,3 +802,21 @@ def test_kernels_of_layers_and_their_derivatives(normalized, recorded):
     new = (paper_stack(X) @ (parts[0] * kernel.scale))[:4]
     recorded("cross", above.cross(new, np.arange(1.0, 5.0)), **NEAR)
     recorded("terms", [[k, term] for k, term in above.last_terms(new, np.arange(1.0, 5.0))], **NEAR)
+
+
+def test_defaults(recorded):
+    recorded(
+        "defaults",
+        defaults_of(
+            solve_deep,
+            Descent,
+            Validation,
+            DeepKernel,
+            Layers,
+            DeepSolution,
+            DeepSession,
+            OutOfFold,
+            SpanBound,
+            TrainingError,
+        ),
+    )

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 import kernelweave as kw
-from journeys import OF_ROUNDING, journey, roundings
+from journeys import OF_ROUNDING, defaults_of, journey, roundings
 from kernelweave._checks import InputError
 from kernelweave.mkl.features import block_descent as path_module
 from kernelweave.mkl.features.problem import make_feature_problem
@@ -803,3 +803,12 @@ def test_the_way_along_a_path(name, monkeypatch, recorded):
     path = kw.rls2_path(kw.FeatureStack(Z, groups), y, sample_weight=weights, scale=scale, **given)
     recorded("journey", journey(path), rtol=1e-5)
     recorded("roundings", roundings(path), rtol=OF_ROUNDING)
+
+
+def test_defaults(recorded):
+    recorded(
+        "defaults",
+        defaults_of(
+            make_feature_problem, path_module.FeatureDescent, path_module.Point, path_module.Evaluated
+        ),
+    )

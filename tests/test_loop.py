@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import kernelweave as kw
+from journeys import defaults_of
 from kernelweave._allowance import allowed, spend
 from kernelweave.mkl.loop import WORK, WORK_EACH, Limits, Look, Loop, Step, minimise, most_work
 from kernelweave.results import Certificate, Solution, Status
@@ -277,3 +278,7 @@ def test_every_solver_counts_from_one_and_stops_where_it_is_asked(name, rng):
     assert whole.trace["objective"][-1] <= whole.trace["objective"][0]
     stopped = LABELLED[name](stack, y, tol=1e-6, callback=lambda n, *_: n == numbers[1])
     assert (stopped.status, stopped.n_iter) == (Status.INTERRUPTED, numbers[1])
+
+
+def test_defaults(recorded):
+    recorded("defaults", defaults_of(Limits, Look, Loop, minimise))

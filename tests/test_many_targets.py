@@ -15,7 +15,7 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import KFold
 
 import kernelweave as kw
-from journeys import NEAR, OF_ROUNDING, journey, roundings
+from journeys import NEAR, OF_ROUNDING, defaults_of, journey, roundings
 from kernelweave._checks import InputError
 from kernelweave.estimators import own_targets
 from kernelweave.fitting.rowless import RowlessSource
@@ -469,3 +469,7 @@ def test_the_way_of_the_search(case, monkeypatch, recorded):
     recorded("the rest", {name: value for name, value in vars(found).items() if name != "solution"}, **NEAR)
     recorded("told", told[-1])
     recorded("roundings", roundings(found.solution), rtol=OF_ROUNDING)
+
+
+def test_defaults(recorded):
+    recorded("defaults", defaults_of(solve_many, most_looks, many_targets._centres))

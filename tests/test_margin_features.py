@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 import kernelweave as kw
-from journeys import NEAR, OF_ROUNDING, journey, roundings
+from journeys import NEAR, OF_ROUNDING, defaults_of, journey, roundings
 from kernelweave._checks import InputError
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.losses import LOSSES, as_loss
@@ -868,3 +868,7 @@ def test_the_way_along_a_path(name, monkeypatch, recorded):
     recorded(
         "without an intercept", journey(kw.solve(problem, tol=1e-5, max_iter=given.get("max_iter"))), **NEAR
     )
+
+
+def test_defaults(recorded):
+    recorded("defaults", defaults_of(make_feature_problem, MarginDescent, norm_of(Simplex()).entering, Model))

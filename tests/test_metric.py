@@ -12,7 +12,7 @@ import pytest
 from sklearn.base import clone
 
 import kernelweave as kw
-from journeys import NEAR
+from journeys import NEAR, defaults_of
 from kernelweave._errors import InputError
 from kernelweave.estimators import metric as trying
 from kernelweave.fitting.source import TableSource
@@ -525,3 +525,7 @@ def test_the_best_ridge_and_its_coefficients(recorded):
     X = rng.normal(size=(15, 2))
     K = np.exp(-np.square(X[:, None] - X[None]).sum(axis=2))
     recorded("left out", left_one_out(K, rng.normal(size=(15, 2)) + X, 0.5 + np.arange(15) / 15), **NEAR)
+
+
+def test_defaults(recorded):
+    recorded("defaults", defaults_of(learn_metric))

@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import kernelweave as kw
+from journeys import defaults_of
 from kernelweave.gram import FactorGram
 from kernelweave.mkl.regularization import compute_criteria, smallest_single
 from kernelweave.mkl.ridge_problem import make_problem as solver_problem
@@ -484,3 +485,7 @@ def test_a_path_has_the_limits_of_one_solution(kind, rng):
         assert found.at(0).status == alone.status
         if max_iter == 1:
             assert alone.rel_gap > 1e-9  # so that the limit was met
+
+
+def test_defaults(recorded):
+    recorded("defaults", defaults_of(kw.rls2_path, kw.solvers.svm_mkl_path))

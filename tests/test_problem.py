@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import kernelweave as kw
+from journeys import defaults_of
 from kernelweave._checks import InputError
 from kernelweave.gram import FactorGram, as_gram
 from kernelweave.machines.machine import Machine
@@ -489,3 +490,7 @@ def test_forms_on_a_stack_are_bounds_where_factors_leave_something_out(rng):
     np.testing.assert_allclose(problem.quad(c, np.array([2, 0])), wanted[[2, 0]], rtol=1e-12)
     products = problem.products(c, np.array([2]))
     np.testing.assert_allclose(products, [3.0 * (c @ rows[3:].T) @ rows[3:]], rtol=1e-12)
+
+
+def test_defaults(recorded):
+    recorded("defaults", defaults_of(kw.solve, kw.Problem, kw.solvers.svm_mkl_path))

@@ -11,7 +11,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import kernelweave as kw
-from journeys import OF_ROUNDING, journey, roundings, verdicts
+from journeys import OF_ROUNDING, defaults_of, journey, roundings, verdicts
 from kernelweave import InputError, solve_meb, solve_rkl, solve_svc, solve_svm_mkl
 from kernelweave.gram import as_gram, gram_from_stack
 from kernelweave.kernels import Linear
@@ -19,6 +19,7 @@ from kernelweave.learners import radius
 from kernelweave.learners.radius import FAMILIES
 from kernelweave.machines.losses import SquaredHinge, as_loss
 from kernelweave.machines.machine import Machine
+from kernelweave.mkl import radius as radius_module
 from kernelweave.mkl.criteria.radius import (
     RadiusMargin,
     on_simplex,
@@ -27,6 +28,7 @@ from kernelweave.mkl.criteria.radius import (
 from kernelweave.mkl.families import GaussianOfSum, Gaussians, WeightedSum
 from kernelweave.mkl.loop import minimise
 from kernelweave.mkl.steps import rkl
+from kernelweave.mkl.steps.descent import ProjectedGradient
 from kernelweave.results import Status
 from kernelweave.solvers import KernelFamily, solve_radius
 from oracles import rkl_by_conic
@@ -1014,3 +1016,20 @@ def test_the_way_of_parameters(kind, solver, recorded):
     for name, family in families.items():
         given = {"loss": "squared-hinge", "sample_weight": weights, "solver": solver, "max_iter": 6}
         recorded(name, journey(solve_radius(family, y, 2.0, kind, **given)), **ROUGH)
+
+
+def test_defaults(recorded):
+    recorded(
+        "defaults",
+        defaults_of(
+            solve_radius,
+            solve_rkl,
+            radius_module.solve_radius_problem,
+            rkl.RKLNewton,
+            rkl.RKLCuts,
+            ProjectedGradient,
+            KernelFamily,
+            kw.problems.rkl_problem,
+            WeightedSum,
+        ),
+    )

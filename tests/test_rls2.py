@@ -13,7 +13,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Lasso, Ridge
 
 import kernelweave as kw
-from journeys import NEAR, OF_ROUNDING, journey, roundings, verdicts
+from journeys import NEAR, OF_ROUNDING, defaults_of, journey, roundings, verdicts
 from kernelweave.gram import FactorGram, PackedGram, TileGram, gram_from_stack
 from kernelweave.machines import ridge
 from kernelweave.mkl.ridge_problem import make_problem as solver_problem
@@ -790,3 +790,16 @@ def test_one_solution_tells_its_progress(recorded):
     found = kw.solve_rls2(gram, y, 1e-3, tol=1e-9, callback=lambda *now: told.append(now))
     recorded("journey", [journey(found), told], **NEAR)
     recorded("statement", found.verify(kw.problems.rls2_problem(gram, y)).status.name)
+
+
+def test_defaults(recorded):
+    recorded(
+        "defaults",
+        defaults_of(
+            kw.solve_rls2,
+            ridge_newton.newton_result,
+            ridge_newton.RidgeSession,
+            ridge_newton.RidgeStart,
+            kw.problems.rls2_problem,
+        ),
+    )

@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import minimize
 
 import kernelweave as kw
-from journeys import NEAR, journey
+from journeys import NEAR, defaults_of, journey
 from kernelweave.gram import as_gram
 from kernelweave.kernels import RBF, Linear, Polynomial
 from kernelweave.learners import RLS2, NonlinearRLS2
@@ -239,3 +239,7 @@ def test_the_way_of_the_descent(loss, second, recorded):
     first = found.upper.first
     recorded("first layer", [first.coef, first.values, *found.upper.diagonals], **NEAR)
     recorded("decisions", decisions(stack_of(X), found), **NEAR)
+
+
+def test_defaults(recorded):
+    recorded("defaults", defaults_of(solve_second_layer))

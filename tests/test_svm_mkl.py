@@ -14,7 +14,7 @@ import pytest
 
 import kernelweave as kw
 import stress
-from journeys import NEAR, OF_ROUNDING, journey, roundings
+from journeys import NEAR, OF_ROUNDING, defaults_of, journey, roundings
 from kernelweave._loops import HAS_EXTENSION, core, numpy_core
 from kernelweave.gram import FactorGram, PackedGram, as_gram
 from kernelweave.machines.loss import Sides
@@ -1459,3 +1459,18 @@ def test_the_way_of_a_method(name, monkeypatch, recorded):
     tilted = np.where(np.arange(gram.shape[-1]) % 2, found.weights, 0.7 * found.weights)
     warm = WarmStart(tilted, 0.9 * found.dual_coef)
     recorded("warm", journey(solve(gram, y, 3.0, weight_set, solver=method, start=warm, **given)), **NEAR)
+
+
+def test_defaults(recorded):
+    recorded(
+        "defaults",
+        defaults_of(
+            solve_svm_mkl,
+            solve_problem,
+            margin_problem,
+            newton.Newton,
+            newton.newton_step,
+            interior_point.InteriorPoint,
+            Session,
+        ),
+    )
