@@ -660,3 +660,41 @@ def test_the_way_along_a_path(data, place, monkeypatch, recorded):
     recorded("certificates", verdicts(problem, path), **NEAR)
     automatic = kw.rls2_path(found, None, n_alphas=3, **given)
     recorded("alphas", automatic.alphas, rtol=1e-3)
+
+
+@pytest.mark.parametrize("centered", [True, False])
+@pytest.mark.parametrize("kind", ["plain", "dependent", "more columns than rows", "explained"])
+def test_rows_that_stand_for_others(kind, centered, monkeypatch, recorded):
+    monkeypatch.setattr(summaries, "WIDTH", 3)
+    Z, groups, Y = make(9 if kind == "more columns than rows" else 30, n_outputs=2)
+    Z = Z + np.linspace(0.0, 3.0, Z.shape[1])
+    if kind == "dependent":
+        Z[:, 4], Z[:, 9], Z[:, 12] = Z[:, 0] - 2.0 * Z[:, 2], Z[:, 8], 0.0
+    if kind == "explained":
+        Y = np.column_stack([Z[:, 0] - Z[:, 5], Z[:, 3] + 1e-3 * Y[:, 0]])
+    found = statistics_of(Z, groups, Y, 0.5 + np.arange(len(Z)) / len(Z))
+    rows, targets, summary = summaries.summarised(found, centered=centered)
+    A = np.c_[Z, Y] - (
+        np.average(np.c_[Z, Y], axis=0, weights=0.5 + np.arange(len(Z)) / len(Z)) if centered else 0.0
+    )
+    products = A.T @ ((0.5 + np.arange(len(Z)) / len(Z))[:, None] * A)
+    own = np.c_[rows.rows.T, targets]
+    assert_allclose((own.T @ own)[:16], products[:16], atol=1e-7 * np.abs(products).max())
+    recorded("rows", [rows.rows.shape, np.square(own).sum(axis=0)], **NEAR)
+    recorded(
+        "summary", [summary.feature_means, summary.target_means, summary.weight_sum, summary.stretch], **NEAR
+    )
+    recorded("errors", [1e12 * summary.error], rtol=OF_ROUNDING)
+    squares = np.square(own[:, 16:]).sum(axis=0) + 2.0 * summary.constants
+    assert_allclose(squares, np.diag(products)[16:], rtol=1e-9)
+    before = rows.columns(np.arange(16)).copy()
+    for kernel, factor in ((2, 3.0), (0, 0.5), (1, 2.0), (2, 1.5)):
+        norms = rows.turn(kernel, factor)
+        part = slice(groups[kernel], groups[kernel + 1])
+        assert_allclose(rows.rows[part] @ rows.rows[part].T, np.diag(norms), atol=1e-9 * norms.max())
+        assert_allclose(norms.sum(), factor**2 * np.square(before[part]).sum())
+    some = np.array([1, 3, 6, 8, 15])
+    assert_allclose(rows.columns(some), before[some], atol=1e-9)
+    R, coef = np.cos(np.arange(2.0 * before.shape[1])).reshape(2, -1), np.arange(10.0).reshape(2, 5) - 4.0
+    assert_allclose(rows.products(R), R @ before.T, atol=1e-9)
+    assert_allclose(rows.combine(some, coef), coef @ before[some], atol=1e-9)
