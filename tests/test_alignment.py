@@ -1,6 +1,6 @@
 """Alignment, alignment of the combination and EasyMKL: dense formulas, independent optima, invariances, refusals.
 
-Modules: `learners/alignment`, `mkl/criteria/alignment`, `mkl/criteria/easy_mkl`, `mkl/frobenius`.
+Modules: `learners/alignment`, `mkl/criteria/alignment`, `mkl/criteria/easy_mkl`, `mkl/frobenius`, `mkl/problems`.
 """
 
 import dataclasses

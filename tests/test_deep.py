@@ -1,6 +1,6 @@
 """Deep kernels: criteria and their exact derivatives, the descent, and the learners.
 
-Modules: `learners/deep`, `mkl/deep`, `mkl/criteria/deep`, `mkl/steps/descent`, `machines/bordered`.
+Modules: `learners/deep`, `mkl/deep`, `mkl/criteria/deep`, `mkl/steps/descent`, `machines/bordered`, `mkl/layers`.
 """
 
 import itertools

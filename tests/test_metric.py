@@ -516,7 +516,7 @@ def test_the_way_of_learning(by, form, recorded):
     weights = 1.0 + np.arange(26) % 3
     found = learn_metric(X, Y + 0.2 * rng.normal(size=(26, 1)) * [1, 1, 0], weights, by=by, form=form)
     square = found.matrix.T @ found.matrix
-    recorded("metric", {**vars(found), "matrix": square}, rtol=1e-3)
+    recorded("metric", {**vars(found), "matrix": square, "history": found.history[-1]}, rtol=1e-3)
     recorded("alike rows", vars(learn_metric(np.ones((3, 2)), Y[:3], by=by, form=form)))
 
 

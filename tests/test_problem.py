@@ -1,6 +1,7 @@
 """One problem, one answer: `Problem`, `solve` and `certify` on every operator, loss and set of weights.
 
-Modules: `mkl/problem`, `mkl/solve`, `mkl/certify`, `mkl/on_stack`.
+Modules: `mkl/problem`, `mkl/solve`, `mkl/certify`, `mkl/on_stack`, `mkl/published`, `mkl/kernel_problem`,
+`mkl/features/problem`.
 """
 
 import itertools

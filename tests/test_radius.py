@@ -1,6 +1,7 @@
 """Margin and radius: gradients, invariances, the convex form of RKL, and its global certificate.
 
-Modules: `learners/radius`, `mkl/radius`, `mkl/criteria/radius`, `mkl/steps/rkl`, `mkl/steps/descent`, `mkl/families`.
+Modules: `learners/radius`, `mkl/radius`, `mkl/criteria/radius`, `mkl/steps/rkl`, `mkl/steps/descent`, `mkl/families`,
+`mkl/problems`.
 """
 
 from functools import cache
@@ -1094,3 +1095,49 @@ def test_measures_of_stationarity(recorded):
             measures = (on_simplex, on_sphere, on_parameters(0.1, np.array([0.5, 2.0, 1.0, 2.0])))
             found.append([measure(here) for measure in measures])
     recorded("measures", found)
+
+
+def test_functions_of_ones_own_may_spoil_their_arguments_and_results():
+    X = small(12)[0]
+    columns = X.T[:, :, None] * X.T[:, None, :]
+
+    def spoilt(function, room):
+        def called(t):
+            room[:] = function(t)
+            t[:] = -1.0
+            return room
+
+        return called
+
+    value, slopes = (
+        (lambda t: np.tensordot(t, columns, 1) ** 2),
+        (lambda t: 2 * np.tensordot(t, columns, 1) * columns),
+    )
+    first = np.array([0.4, 0.1, 1.0])
+    for derivative in (slopes, None):
+        plain = KernelFamily(value, first, derivative)
+        bad = derivative and spoilt(derivative, np.empty((3, 12, 12)))
+        other = KernelFamily(spoilt(value, np.empty((12, 12))), first, bad)
+        t, b = np.array([0.5, 0.0, 0.7]), np.cos(np.arange(12.0))
+        for _ in range(2):
+            np.testing.assert_array_equal(other.start(), first)
+            np.testing.assert_array_equal(other.kernel(t), plain.kernel(t))
+            np.testing.assert_array_equal(other.quadratic_forms(t, b), plain.quadratic_forms(t, b))
+            t = t + 0.1
+        other.start()[:] = 7.0
+        np.testing.assert_array_equal(other.start(), [0.4, 0.1, 1.0])
+    first[:] = 9.0
+    np.testing.assert_array_equal(other.start(), [0.4, 0.1, 1.0])
+    widths = Gaussians.of_columns(X, each=True)
+    t = np.array([0.5, 0.2, 0.7])
+    widths.kernel(t)
+    t[:] = 0.1
+    np.testing.assert_allclose(
+        widths.quadratic_forms(t, b), Gaussians.of_columns(X, each=True).quadratic_forms(t, b)
+    )
+    found = FunctionOfSum(
+        as_gram(columns.transpose(1, 2, 0)), np.ones(3), lambda: kw.kernels.RBF(1.0), np.empty(0)
+    )
+    before = np.array(found.kernel(t))
+    t[:] = 1.0
+    assert np.abs(found.kernel(t) - before).max() > 1e-3

@@ -1,7 +1,7 @@
 """RLS2 against independent optima, its certificate, invariances and limits.
 
-Modules: `learners/rls2`, `mkl/rls2`, `mkl/ridge_problem`, `mkl/steps/ridge_newton`,
-`algorithms/alternating`.
+Modules: `learners/rls2`, `mkl/rls2`, `mkl/ridge_problem`, `mkl/steps/ridge_newton`, `algorithms/alternating`,
+`mkl/path`, `mkl/regularization`, `mkl/problems`.
 """
 
 from contextlib import nullcontext

@@ -1,7 +1,7 @@
 """Sums over rows in place of rows: the same answers as features in memory, whatever the chunks, means and ranks.
 
 Modules: `gram/statistics`, `gram/statistics_files`, `gram/row_checks`, `gram/chunked`, `mkl/features/summaries`,
-`mkl/rls2`.
+`mkl/rls2`, `mkl/features/ridge_paths`, `mkl/features/block_descent`.
 """
 
 import os

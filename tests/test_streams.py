@@ -1,6 +1,6 @@
 """Kernels that are made when needed: the same answers as stacks give, certified over all kernels.
 
-Modules: `gram/streams`, `mkl/features/stream_descent`.
+Modules: `gram/streams`, `mkl/features/stream_descent`, `mkl/features/ridge_paths`, `mkl/features/block_descent`.
 """
 
 from dataclasses import replace

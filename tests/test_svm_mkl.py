@@ -1,7 +1,8 @@
 """Margin kernel learning: independent optima, certificates, invariances, limits, hard cases, refusals.
 
 Modules: `mkl/svm_mkl`, `mkl/kernel_problem`, `mkl/steps/newton`, `mkl/steps/dual_newton`, `mkl/steps/closed_form`,
-`mkl/steps/interior_point`, `mkl/steps/interior_system`, `algorithms/cutting_plane`, `algorithms/reduced_gradient`.
+`mkl/steps/interior_point`, `mkl/steps/interior_system`, `algorithms/cutting_plane`, `algorithms/reduced_gradient`,
+`mkl/loop`.
 """
 
 import dataclasses
