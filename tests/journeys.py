@@ -60,15 +60,37 @@ def verdicts(problem, found) -> list[list[object]]:
     return [[one.primal, one.gap, one.status.name] for one in checked]
 
 
-def defaults_of(*functions) -> dict[str, dict[str, str]]:
-    """Defaults of functions and classes, by their names and those of their parameters."""
+def settings_of(*modules) -> dict[str, object]:
+    """Limits and tolerances of modules, and defaults of what they define: they were measured, and change on purpose."""
+    found: dict[str, object] = {}
+    for module in modules:
+        for name, value in sorted(vars(module).items()):
+            key = f"{module.__name__.removeprefix('kernelweave.mkl.')}.{name}"
+            if name.isupper() and isinstance(value, int | float | tuple | np.ndarray):
+                found[key] = value if not isinstance(value, tuple) else [str(one) for one in value]
+            if getattr(value, "__module__", "") != module.__name__:
+                continue
+            if inspect.isfunction(value):
+                found[key] = _defaults(value)
+            elif inspect.isclass(value):
+                own = {
+                    one: str(what)
+                    for one, what in vars(value).items()
+                    if isinstance(what, bool | int | float)
+                }
+                methods = {
+                    one: _defaults(what) for one, what in vars(value).items() if inspect.isfunction(what)
+                }
+                found[key] = own | {one: what for one, what in methods.items() if what}
+    return {key: value for key, value in found.items() if not isinstance(value, dict) or value}
+
+
+def _defaults(function) -> dict[str, str]:
+    found = {name: one.default for name, one in inspect.signature(function).parameters.items()}
     return {
-        one.__name__: {
-            name: str(given.default)
-            for name, given in inspect.signature(one).parameters.items()
-            if given.default is not inspect.Parameter.empty
-        }
-        for one in functions
+        name: getattr(value, "__name__", str(value))
+        for name, value in found.items()
+        if value is not inspect.Parameter.empty
     }
 
 

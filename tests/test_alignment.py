@@ -5,13 +5,14 @@ Modules: `learners/alignment`, `mkl/criteria/alignment`, `mkl/criteria/easy_mkl`
 
 import dataclasses
 import itertools
+from importlib import import_module
 
 import numpy as np
 import pytest
 from scipy.optimize import nnls
 
 import kernelweave as kw
-from journeys import NEAR, OF_ROUNDING, defaults_of, journey, verdicts
+from journeys import NEAR, OF_ROUNDING, journey, settings_of, verdicts
 from kernelweave.gram import FactorGram, PackedGram, as_gram, gram_from_stack
 from kernelweave.mkl import frobenius
 from kernelweave.mkl.criteria import alignment as module
@@ -747,14 +748,6 @@ def test_weights_before_a_machine(form, monkeypatch, recorded):
     recorded("statements", [vars(problem.statement(found))])
 
 
-def test_defaults(recorded):
-    recorded(
-        "defaults",
-        defaults_of(
-            solve_align,
-            solve_alignf,
-            solve_easy_mkl,
-            kw.problems.alignf_problem,
-            kw.problems.easy_mkl_problem,
-        ),
-    )
+@pytest.mark.parametrize("module", ["criteria.alignment", "criteria.easy_mkl", "frobenius", "problems"])
+def test_limits_and_defaults(module, recorded):
+    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))

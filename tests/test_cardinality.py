@@ -4,13 +4,14 @@ Modules: `learners/cardinality`, `mkl/cardinality`, `mkl/branch_and_bound`, `mkl
 """
 
 import math
+from importlib import import_module
 from itertools import combinations
 
 import numpy as np
 import pytest
 
 import kernelweave as kw
-from journeys import NEAR, OF_ROUNDING, defaults_of, journey, roundings, verdicts
+from journeys import NEAR, OF_ROUNDING, journey, roundings, settings_of, verdicts
 from kernelweave.learners import CardinalityMKL
 from kernelweave.mkl import cardinality
 from kernelweave.mkl.branch_and_bound import Search, Subsets
@@ -491,17 +492,6 @@ def test_the_way_of_the_search(name, recorded):
     )
 
 
-def test_defaults(recorded):
-    recorded(
-        "defaults",
-        defaults_of(
-            cardinality.solve_cardinality_mkl,
-            cardinality.solve_cardinality,
-            cardinality.solve_convex,
-            CardinalityProblem,
-            cardinality.CardinalitySolution,
-            Search,
-            Subsets,
-            kw.problems.cardinality_problem,
-        ),
-    )
+@pytest.mark.parametrize("module", ["cardinality", "branch_and_bound", "simplex_ridge"])
+def test_limits_and_defaults(module, recorded):
+    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))

@@ -15,7 +15,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.exceptions import ConvergenceWarning
 
 import kernelweave as kw
-from journeys import NEAR, defaults_of, journey
+from journeys import NEAR, journey, settings_of
 from kernelweave import InputError
 from kernelweave._loops import HAS_EXTENSION
 from kernelweave.gram import gram_from_stack
@@ -804,19 +804,32 @@ def test_kernels_of_layers_and_their_derivatives(normalized, recorded):
     recorded("terms", [[k, term] for k, term in above.last_terms(new, np.arange(1.0, 5.0))], **NEAR)
 
 
-def test_defaults(recorded):
-    recorded(
-        "defaults",
-        defaults_of(
-            solve_deep,
-            Descent,
-            Validation,
-            DeepKernel,
-            Layers,
-            DeepSolution,
-            DeepSession,
-            OutOfFold,
-            SpanBound,
-            TrainingError,
-        ),
-    )
+@pytest.mark.parametrize("module", ["deep", "criteria.deep", "layers"])
+def test_limits_and_defaults(module, recorded):
+    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))
+
+
+@pytest.mark.parametrize("kind", ["out of fold", "training error", "dual value", "span"])
+@pytest.mark.parametrize("C", [0.1, 0.7, 3.0])
+def test_derivatives_by_the_kernel(kind, C, recorded):
+    """With rows at their bounds in both classes, and weights of rows; also against differences."""
+    X, y = make_rows(np.random.default_rng(0), n=20)
+    K = paper_stack(X).sum(axis=-1) / 4.0
+    weights = np.where(np.arange(20) % 7 == 3, 0.4, 0.5 + np.arange(20) / 20)
+    machine, rows = Machine(y, C, as_loss("hinge"), weights), np.arange(20)
+    criterion = {
+        "out of fold": lambda: OutOfFold(machine, [rows[:7], rows[9:15]], rows[:18], Logistic(), 1e-12),
+        "training error": lambda: TrainingError(machine, rows[1:], 1e-12, loss=Logistic()),
+        "dual value": lambda: DualValue(machine, rows[2:], 1e-12),
+        "span": lambda: SpanBound(machine, rows[1:], 1e-12, smoothing=0.5),
+    }[kind]()
+    value, H = criterion.at(K.copy())
+    H = np.triu(H) + np.triu(H, 1).T
+    recorded("value and derivative", [value, H], **NEAR)
+    assert criterion.at(K.copy(), gradient=False)[0] == pytest.approx(value, rel=1e-9)
+    if kind != "training error":
+        # that of fixed coefficients is no derivative
+        U = np.cos(np.arange(60.0)).reshape(20, 3)
+        along, h = U @ U.T, 1e-6
+        slope = (criterion.at(K + h * along)[0] - criterion.at(K - h * along)[0]) / (2 * h)
+        assert np.sum(H * along) == pytest.approx(slope, rel=1e-4, abs=1e-6)

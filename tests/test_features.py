@@ -6,6 +6,7 @@ Modules: `gram/features`, `mkl/features/block_descent`, `mkl/features/problem`, 
 
 import itertools
 import warnings
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 import kernelweave as kw
-from journeys import OF_ROUNDING, defaults_of, journey, roundings
+from journeys import OF_ROUNDING, journey, roundings, settings_of
 from kernelweave._checks import InputError
 from kernelweave.mkl.features import block_descent as path_module
 from kernelweave.mkl.features.problem import make_feature_problem
@@ -805,10 +806,6 @@ def test_the_way_along_a_path(name, monkeypatch, recorded):
     recorded("roundings", roundings(path), rtol=OF_ROUNDING)
 
 
-def test_defaults(recorded):
-    recorded(
-        "defaults",
-        defaults_of(
-            make_feature_problem, path_module.FeatureDescent, path_module.Point, path_module.Evaluated
-        ),
-    )
+@pytest.mark.parametrize("module", ["features.block_descent", "features.problem", "features.ridge_paths"])
+def test_limits_and_defaults(module, recorded):
+    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))

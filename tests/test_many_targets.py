@@ -8,6 +8,7 @@ from __future__ import annotations
 import tracemalloc
 import warnings
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import KFold
 
 import kernelweave as kw
-from journeys import NEAR, OF_ROUNDING, defaults_of, journey, roundings
+from journeys import NEAR, OF_ROUNDING, journey, roundings, settings_of
 from kernelweave._checks import InputError
 from kernelweave.estimators import own_targets
 from kernelweave.fitting.rowless import RowlessSource
@@ -471,5 +472,6 @@ def test_the_way_of_the_search(case, monkeypatch, recorded):
     recorded("roundings", roundings(found.solution), rtol=OF_ROUNDING)
 
 
-def test_defaults(recorded):
-    recorded("defaults", defaults_of(solve_many, most_looks, many_targets._centres))
+@pytest.mark.parametrize("module", ["many_targets"])
+def test_limits_and_defaults(module, recorded):
+    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))

@@ -5,6 +5,7 @@ Modules: `mkl/metric`, `kernels/steps` (Metric), `kernels/training_rows`, `learn
 """
 
 import re
+from importlib import import_module
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ import pytest
 from sklearn.base import clone
 
 import kernelweave as kw
-from journeys import NEAR, defaults_of
+from journeys import NEAR, settings_of
 from kernelweave._errors import InputError
 from kernelweave.estimators import metric as trying
 from kernelweave.fitting.source import TableSource
@@ -527,5 +528,6 @@ def test_the_best_ridge_and_its_coefficients(recorded):
     recorded("left out", left_one_out(K, rng.normal(size=(15, 2)) + X, 0.5 + np.arange(15) / 15), **NEAR)
 
 
-def test_defaults(recorded):
-    recorded("defaults", defaults_of(learn_metric))
+@pytest.mark.parametrize("module", ["metric"])
+def test_limits_and_defaults(module, recorded):
+    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))

@@ -4,13 +4,14 @@ Modules: `mkl/regularization`, `learners/rls2`.
 """
 
 import tracemalloc
+from importlib import import_module
 
 import numpy as np
 import pytest
 from scipy.linalg import cho_factor, cho_solve
 
 import kernelweave as kw
-from journeys import NEAR, journey
+from journeys import NEAR, journey, settings_of
 from kernelweave import InputError, rls2_path, solve_rls2
 from kernelweave.gram import FactorGram, gram_from_stack
 from kernelweave.mkl import regularization
@@ -504,3 +505,8 @@ def test_where_a_path_begins(monkeypatch, recorded):
                 problem, _ = make_problem(stack, np.column_stack([y, 2 * np.abs(y)]), weights)
                 found[f"{kind}, {form}, {rows}"] = regularization.alpha_range(problem)
     recorded("ranges", found)
+
+
+@pytest.mark.parametrize("module", ["regularization"])
+def test_limits_and_defaults(module, recorded):
+    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))

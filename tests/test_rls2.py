@@ -5,6 +5,7 @@ Modules: `learners/rls2`, `mkl/rls2`, `mkl/ridge_problem`, `mkl/steps/ridge_newt
 """
 
 from contextlib import nullcontext
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Lasso, Ridge
 
 import kernelweave as kw
-from journeys import NEAR, OF_ROUNDING, defaults_of, journey, roundings, verdicts
+from journeys import NEAR, OF_ROUNDING, journey, roundings, settings_of, verdicts
 from kernelweave.gram import FactorGram, PackedGram, TileGram, gram_from_stack
 from kernelweave.machines import ridge
 from kernelweave.mkl.ridge_problem import make_problem as solver_problem
@@ -792,14 +793,6 @@ def test_one_solution_tells_its_progress(recorded):
     recorded("statement", found.verify(kw.problems.rls2_problem(gram, y)).status.name)
 
 
-def test_defaults(recorded):
-    recorded(
-        "defaults",
-        defaults_of(
-            kw.solve_rls2,
-            ridge_newton.newton_result,
-            ridge_newton.RidgeSession,
-            ridge_newton.RidgeStart,
-            kw.problems.rls2_problem,
-        ),
-    )
+@pytest.mark.parametrize("module", ["rls2", "ridge_problem", "steps.ridge_newton"])
+def test_limits_and_defaults(module, recorded):
+    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))

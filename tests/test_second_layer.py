@@ -3,12 +3,14 @@
 Modules: `mkl/second_layer`, `learners/second_layer`, `inspection/layers`.
 """
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 
 import kernelweave as kw
-from journeys import NEAR, defaults_of, journey
+from journeys import NEAR, journey, settings_of
 from kernelweave.gram import as_gram
 from kernelweave.kernels import RBF, Linear, Polynomial
 from kernelweave.learners import RLS2, NonlinearRLS2
@@ -241,5 +243,6 @@ def test_the_way_of_the_descent(loss, second, recorded):
     recorded("decisions", decisions(stack_of(X), found), **NEAR)
 
 
-def test_defaults(recorded):
-    recorded("defaults", defaults_of(solve_second_layer))
+@pytest.mark.parametrize("module", ["second_layer"])
+def test_limits_and_defaults(module, recorded):
+    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))

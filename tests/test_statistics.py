@@ -8,6 +8,7 @@ import os
 import signal
 import tracemalloc
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from scipy import sparse
 from sklearn.linear_model import Ridge
 
 import kernelweave as kw
-from journeys import NEAR, OF_ROUNDING, journey, roundings, verdicts
+from journeys import NEAR, OF_ROUNDING, journey, roundings, settings_of, verdicts
 from kernelweave import InputError
 from kernelweave.gram import features, statistics, triangle
 from kernelweave.gram.row_checks import check_rows, stays_sparse
@@ -698,3 +699,8 @@ def test_rows_that_stand_for_others(kind, centered, monkeypatch, recorded):
     R, coef = np.cos(np.arange(2.0 * before.shape[1])).reshape(2, -1), np.arange(10.0).reshape(2, 5) - 4.0
     assert_allclose(rows.products(R), R @ before.T, atol=1e-9)
     assert_allclose(rows.combine(some, coef), coef @ before[some], atol=1e-9)
+
+
+@pytest.mark.parametrize("module", ["features.summaries"])
+def test_limits_and_defaults(module, recorded):
+    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))

@@ -4,6 +4,7 @@ Modules: `gram/streams`, `mkl/features/stream_descent`, `mkl/features/ridge_path
 """
 
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 import kernelweave as kw
-from journeys import NEAR, OF_ROUNDING, journey, roundings, verdicts
+from journeys import NEAR, OF_ROUNDING, journey, roundings, settings_of, verdicts
 from kernelweave._checks import InputError, NotPSDError
 from kernelweave.gram import streams as streams_module
 from kernelweave.gram.streams import series
@@ -417,3 +418,8 @@ def test_the_way_along_a_path(kind, recorded):
     recorded("few steps", [journey(one), told], **NEAR)
     problem = kw.problems.rls2_problem(stream, y, sample_weight=given["sample_weight"], scale=given["scale"])
     recorded("certificates", verdicts(problem, one), **NEAR)
+
+
+@pytest.mark.parametrize("module", ["features.stream_descent"])
+def test_limits_and_defaults(module, recorded):
+    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))

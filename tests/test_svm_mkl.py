@@ -9,13 +9,14 @@ import dataclasses
 import itertools
 import warnings
 from fractions import Fraction
+from importlib import import_module
 
 import numpy as np
 import pytest
 
 import kernelweave as kw
 import stress
-from journeys import NEAR, OF_ROUNDING, defaults_of, journey, roundings
+from journeys import NEAR, OF_ROUNDING, journey, roundings, settings_of
 from kernelweave._loops import HAS_EXTENSION, core, numpy_core
 from kernelweave.gram import FactorGram, PackedGram, as_gram
 from kernelweave.machines.loss import Sides
@@ -1462,16 +1463,17 @@ def test_the_way_of_a_method(name, monkeypatch, recorded):
     recorded("warm", journey(solve(gram, y, 3.0, weight_set, solver=method, start=warm, **given)), **NEAR)
 
 
-def test_defaults(recorded):
-    recorded(
-        "defaults",
-        defaults_of(
-            solve_svm_mkl,
-            solve_problem,
-            margin_problem,
-            newton.Newton,
-            newton.newton_step,
-            interior_point.InteriorPoint,
-            Session,
-        ),
-    )
+@pytest.mark.parametrize(
+    "module",
+    [
+        "svm_mkl",
+        "kernel_problem",
+        "steps.newton",
+        "steps.interior_point",
+        "steps.interior_system",
+        "steps.closed_form",
+        "steps.dual_newton",
+    ],
+)
+def test_limits_and_defaults(module, recorded):
+    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))

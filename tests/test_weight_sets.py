@@ -8,6 +8,7 @@ import inspect
 import itertools
 import math
 import sys
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -16,8 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import kernelweave as kw
-from journeys import defaults_of
-from kernelweave.mkl import weight_sets
+from journeys import settings_of
 from kernelweave.mkl.weight_sets import (
     AlternatingSet,
     CappedSimplex,
@@ -591,14 +591,26 @@ def test_statements_of_sets(recorded):
     recorded("refused", str(refused.value))
 
 
-def test_defaults(recorded):
+@pytest.mark.parametrize("module", ["weight_sets"])
+def test_limits_and_defaults(module, recorded):
+    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))
+
+
+def test_a_share_set_of_ones_own_has_the_formulas_of_the_simplex(recorded):
+    class Own(ShareSet):
+        def best(self, q):
+            return Simplex().best(q)
+
+        def project(self, v):
+            return Simplex().project(v)
+
+    own, shares = Own(), np.array([0.1, 0.6, 0.3])
+    own.check(3)
+    recorded("formulas", [own.largest, own.fewest, own.start(4), own.of_shares(shares), own.shares(shares)])
     recorded(
-        "defaults",
-        defaults_of(
-            weight_sets.CappedSimplex,
-            weight_sets.ElasticNet,
-            weight_sets.LpBall,
-            weight_sets.Parameters,
-            WeightSet.gain,
-        ),
+        "more",
+        [own.slopes(shares), own.support(shares), own.violation(2 * shares), own.sparse, LpBall(2.0).sparse],
     )
+    further = own._further(np.array([[3.0, 1.0, 0.0], [1.0, 1.0, 1.0]]))
+    assert {name: np.shape(points) for name, points in further.items()} == {"of_shares(shares)": (2, 3)}
+    assert as_weight_set(Own(), 3).sparse
