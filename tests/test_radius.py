@@ -13,7 +13,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import kernelweave as kw
-from journeys import OF_ROUNDING, journey, roundings, settings_of, verdicts
+from journeys import NEAR, OF_ROUNDING, journey, roundings, settings_of, verdicts
 from kernelweave import InputError, solve_meb, solve_rkl, solve_svc, solve_svm_mkl
 from kernelweave.gram import as_gram, gram_from_stack
 from kernelweave.kernels import Linear
@@ -22,14 +22,17 @@ from kernelweave.learners.radius import FAMILIES
 from kernelweave.machines.losses import SquaredHinge, as_loss
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.criteria.radius import (
+    Evaluation,
     RadiusMargin,
+    on_parameters,
     on_simplex,
     on_sphere,
+    radii_of,
 )
-from kernelweave.mkl.families import GaussianOfSum, Gaussians, WeightedSum
+from kernelweave.mkl.families import FunctionOfSum, GaussianOfSum, Gaussians, WeightedSum
 from kernelweave.mkl.loop import minimise
 from kernelweave.mkl.steps import rkl
-from kernelweave.results import Status
+from kernelweave.results import Certificate, MachineSolution, Status
 from kernelweave.solvers import KernelFamily, solve_radius
 from oracles import rkl_by_conic
 from problems import rbf_stack
@@ -1016,6 +1019,110 @@ def test_the_way_of_parameters(kind, solver, recorded):
     for name, family in families.items():
         given = {"loss": "squared-hinge", "sample_weight": weights, "solver": solver, "max_iter": 6}
         recorded(name, journey(solve_radius(family, y, 2.0, kind, **given)), **ROUGH)
+
+
+def every_family():
+    X, gram, _, weights = small(12)
+    scale = np.linspace(0.5, 2.0, 6)
+    stack = as_gram(gram)
+    columns = X.T[:, :, None] * X.T[:, None, :]
+    value, slopes = (
+        (lambda t: np.tensordot(t, columns, 1) ** 2),
+        (lambda t: 2 * np.tensordot(t, columns, 1) * columns),
+    )
+    found = {
+        "sum": WeightedSum(stack, scale, 0.01),
+        "part of a sum": WeightedSum(stack, scale, 0.0).rescaled(np.array([1.0, 0.0, 2.0, 1.0, 0.5, 0.0])),
+        "widths": Gaussians.of_columns(np.c_[X, np.ones(12)], each=True),
+        "widths of a sum": GaussianOfSum(stack, scale),
+        "own": KernelFamily(value, [0.4, 0.0, 1.0], slopes, bounds=([0.0, 0.0, 0.5], 2.0)),
+        "own by differences": KernelFamily(value, [0.4, 0.0, 1.0]),
+    }
+    for name in FAMILIES:
+        found[name] = kw.learners.ParametricKernel(family=name).form().on(stack, scale, weights)
+    return found
+
+
+def test_numbers_of_families(recorded):
+    weights = 0.5 + np.arange(12) / 12
+    b = np.cos(np.arange(12.0)) * weights
+    for name, family in every_family().items():
+        start = family.start(weights)
+        t = start * np.linspace(0.6, 1.4, len(start))
+        found = {
+            "start": [start, family.start(), family.n_parameters, family.n_samples],
+            "bounds": [np.asarray(end, dtype=float) for end in family.bounds],
+            "kernel": np.array(family.kernel(t)),
+            "forms": [family.quadratic_forms(t, b), family.diagonals(t, weights)],
+            "said": repr(family) if isinstance(family, KernelFamily) else "",
+        }
+        if isinstance(family, WeightedSum):
+            some = np.array([4, 0])
+            found["some"] = [family.products(b, some), family.diagonal(some)]
+            q = family.quadratic_forms(t, b)
+            found["errors"] = [1e12 * family.quadratic_form_errors(b, q), 1e12 * family.entry_error(t)]
+        if isinstance(family, GaussianOfSum | FunctionOfSum):
+            found["diagonal"] = [family.diagonal(t), np.asarray(family.unit, dtype=float)]
+        recorded(name, found, **NEAR)
+    recorded("radii", radii_of(every_family()["sum"].kernel, 6, 1e-10), **NEAR)
+
+
+def test_measures_of_stationarity(recorded):
+    nothing = Certificate("machine", 1.0, 1.0, 0.0)
+    machine = MachineSolution.of(np.zeros(2), 0.0, nothing, n_iter=0, infeasibility=0.0)
+    found = []
+    for t in ([0.5, 0.3, 0.2, 0.0], [0.0, 1.0, 0.0, 2.0], [2.0, 2.0, 0.1, 0.1]):
+        for gradient in ([1.0, -2.0, 0.5, -3.0], [0.2, 0.1, 0.3, 0.05], [-1.0, -1.0, -1.0, -1.0]):
+            here = Evaluation(np.array(t), -2.5, np.array(gradient), np.zeros(2), machine, None)
+            measures = (on_simplex, on_sphere, on_parameters(0.1, np.array([0.5, 2.0, 1.0, 2.0])))
+            found.append([measure(here) for measure in measures])
+    recorded("measures", found)
+
+
+def test_functions_of_ones_own_may_spoil_their_arguments_and_results():
+    X = small(12)[0]
+    columns = X.T[:, :, None] * X.T[:, None, :]
+
+    def spoilt(function, room):
+        def called(t):
+            room[:] = function(t)
+            t[:] = -1.0
+            return room
+
+        return called
+
+    value, slopes = (
+        (lambda t: np.tensordot(t, columns, 1) ** 2),
+        (lambda t: 2 * np.tensordot(t, columns, 1) * columns),
+    )
+    first = np.array([0.4, 0.1, 1.0])
+    for derivative in (slopes, None):
+        plain = KernelFamily(value, first, derivative)
+        bad = derivative and spoilt(derivative, np.empty((3, 12, 12)))
+        other = KernelFamily(spoilt(value, np.empty((12, 12))), first, bad)
+        t, b = np.array([0.5, 0.0, 0.7]), np.cos(np.arange(12.0))
+        for _ in range(2):
+            np.testing.assert_array_equal(other.start(), first)
+            np.testing.assert_array_equal(other.kernel(t), plain.kernel(t))
+            np.testing.assert_array_equal(other.quadratic_forms(t, b), plain.quadratic_forms(t, b))
+            t = t + 0.1
+        other.start()[:] = 7.0
+        np.testing.assert_array_equal(other.start(), [0.4, 0.1, 1.0])
+    first[:] = 9.0
+    np.testing.assert_array_equal(other.start(), [0.4, 0.1, 1.0])
+    widths = Gaussians.of_columns(X, each=True)
+    t = np.array([0.5, 0.2, 0.7])
+    widths.kernel(t)
+    t[:] = 0.1
+    np.testing.assert_allclose(
+        widths.quadratic_forms(t, b), Gaussians.of_columns(X, each=True).quadratic_forms(t, b)
+    )
+    found = FunctionOfSum(
+        as_gram(columns.transpose(1, 2, 0)), np.ones(3), lambda: kw.kernels.RBF(1.0), np.empty(0)
+    )
+    before = np.array(found.kernel(t))
+    t[:] = 1.0
+    assert np.abs(found.kernel(t) - before).max() > 1e-3
 
 
 @pytest.mark.parametrize(
