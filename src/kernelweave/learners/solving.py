@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
@@ -67,11 +67,6 @@ class MarginSolution(Solution):
     radius2: Array | None = field(default=None, repr=False)
     upper_layers: tuple[TrainedLayers | None, ...] = field(default=(), repr=False)
     layer_weights: Array | None = field(default=None, repr=False)
-
-    @property
-    def histories(self) -> tuple[Mapping[str, Array], ...]:
-        """The traces of all outputs."""
-        return tuple(one.trace for one in self.outputs)
 
     @cached_property
     def stationarity(self) -> Array | None:
