@@ -219,6 +219,14 @@ def rng(seed) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
+@pytest.fixture
+def recorded(request):
+    """Compare values with what was recorded: ``recorded("name", value)``."""
+    from recording import Recorder
+
+    return Recorder(request.path, request.node.name)
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """Folder of the real data sets, named by KERNELWEAVE_DATA; tests that need it are skipped without it."""

@@ -289,7 +289,7 @@ def test_the_machine_at_given_weights_is_that_of_their_sum(data, sparse_weights,
             f, gram.combine(weights * scale) @ want.dual_coef + want.intercept, atol=1e-3
         )
         assert (got.feature_coef[np.repeat(weights == 0, np.diff(offsets))] == 0).all()
-        start.remember(got)
+        start.feature_coef = got.feature_coef
 
 
 def test_where_features_are_cheaper_than_kernels():
