@@ -763,10 +763,6 @@ def test_a_source_of_rows_without_views_says_what_it_said(how, blocks, recorded,
     some = source.take(rows)
     assert (some.how, list(some.views)) == (how, [*ENDS])
     np.testing.assert_array_equal(some.sample_weight, source.sample_weight[rows])
-        how,
-        [*ENDS],
-        source.sample_weight[rows].tolist(),
-    )
     recorded("taken", [[some.gram().combine(row) for row in np.eye(9)], some.names, some.lacks(asked)])
 
 
