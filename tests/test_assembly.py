@@ -1,6 +1,6 @@
 """From kernels and rows to representations: which one is chosen, and that all give the same matrices.
 
-Modules: `gram/building`, `fitting/source`, `fitting/stacks`, `fitting/linear`, `views/tables`.
+Modules: `gram/building`, `fitting/source`, `fitting/stacks`, `fitting/linear`, `fitting/memory`, `views/tables`.
 """
 
 import re
