@@ -1,6 +1,6 @@
 """The formulas of every loss: conjugates, their slopes and gaps as sums, and that a wrong formula is found.
 
-Modules: `machines/loss`, `machines/losses`, `machines/smooth`.
+Modules: `machines/loss`, `machines/losses`, `machines/smooth`, `machines/reweighted`, `machines/box`, `machines/smo`.
 """
 
 from dataclasses import fields, is_dataclass, replace
