@@ -5,6 +5,7 @@ Modules: `machines/svm`, `machines/machine`, `_checks`.
 
 import dataclasses
 import warnings
+from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -14,7 +15,7 @@ import pytest
 import kernelweave as kw
 from kernelweave.machines import smo
 from kernelweave.machines.losses import EpsilonInsensitive, Hinge, Logistic, SquaredHinge
-from kernelweave.machines.machine import Machine
+from kernelweave.machines.machine import Machine, OnKernel
 from oracles import exact_values, svc_by_conic, svm_value, svr_by_conic
 
 
@@ -648,3 +649,51 @@ def test_warm_starts_leave_no_row_next_to_its_bound(rng):
             assert found.status.ok
             assert (np.abs(warm[inside]) == 1.0).all()
             assert abs(warm.sum()) < 1e-12
+
+
+def test_a_machine_says_what_it_is(rng):
+    """Costs, parts of the rows, and the numbers of its certificate."""
+    y, weight = np.array([1.0, -1.0, 1.0, -1.0]), np.array([0.5, 2.0, 0.0, 1.0])
+    own = Machine(y, 2, EpsilonInsensitive(0.3), weight, 7, False)
+    assert own.costs.tolist() == [1.0, 4.0, 0.0, 2.0]
+    assert Machine(y, 2).costs.tolist() == [2.0] * 4
+    assert Machine(y, 2).costs.dtype == np.float64
+    some = own.restricted(np.array([3, 0]))
+    assert (some.y.tolist(), some.sample_weight.tolist(), some.max_iter) == ([-1.0, 1.0], [1.0, 0.5], 7)
+    assert (some.fit_intercept, some.C, some.loss) == (False, 2, own.loss)
+    assert Machine(y, 2).restricted(np.array([1])).sample_weight is None
+    assert own.ridge.tolist() == [0.0] * 4
+    assert [float(part) if np.ndim(part) == 0 else part.tolist() for part in own.box] == [
+        [-1.0, 1.0, -1.0, 1.0], [0.0] * 4, [-1.0, -4.0, 0.0, -2.0], [1.0, 4.0, 0.0, 2.0], 0.3,
+    ]  # fmt: skip
+    assert not own.one_class
+    assert not Machine(np.ones(3), 1.0, EpsilonInsensitive()).one_class
+    assert Machine(np.ones(3), 1.0).one_class
+    said = own.statement(np.array([2.0, 3.0]), np.array([True, False, True, True, True]))
+    assert (said.loss, said.C, said.intercept, said.parameters) == (
+        "epsilon-insensitive",
+        2,
+        False,
+        {"epsilon": 0.3},
+    )
+    assert said.scale.tolist() == [2.0, 3.0]
+    assert said.sample_weight.tolist() == [0.5, 0.0, 2.0, 0.0, 1.0]
+    X = rng.normal(size=(4, 2))
+    K, b = X @ X.T, np.array([0.5, -0.5, 0.0, 0.0])
+    on = OnKernel(K, Machine(y, 2.0, Hinge(), weight))
+    found = SimpleNamespace(dual_coef=b, intercept=0.25)
+    assert on.certify(found) == on.machine.certify(K, b, 0.25)
+    assert on.statement(found).scale.tolist() == [1.0]
+    certificate = on.certify(found)
+    at = on.machine.values(b, K @ b, 0.25)
+    assert (certificate.kind, certificate.primal) == ("machine", pytest.approx(at.primal))
+    assert certificate.own_gap == pytest.approx(at.gap)
+    # without an intercept none is possible, and entries of sums of kernels are less exact
+    free = replace(on.machine, fit_intercept=False)
+    assert free.certify(K, b, 0.25).gap == np.inf
+    assert free.certify(K, b, 0.0).gap < np.inf
+    apart = b + [0.1, 0.0, 0.0, 0.0]  # their sum is not zero
+    assert free.certify(K, apart, 0.0).gap < np.inf
+    assert on.machine.certify(K, apart, 0.0).gap == np.inf
+    assert on.machine.certify(K, b, 0.25, 1e-6).rounding > 1e5 * certificate.rounding
+    assert free.values(b, K @ b).intercept == 0.0
