@@ -159,6 +159,97 @@ def test_a_mixed_bank_is_split(table):
     assert len(parts_of(gram)) == len({type(part) for part in parts_of(gram)}) == 2
 
 
+def test_memory_is_counted_with_what_is_needed_besides(rng, monkeypatch):
+    """Triangles, the scratch of trials of factors beyond what is always there, and a matrix where one is checked."""
+    monkeypatch.setattr("kernelweave.fitting.source.SMALL_CHANGE", 100)
+    X = rng.normal(size=(N, 2))
+    triangle = 8 * N * (N + 1) // 2
+    trial = 8 * N * (N // 12)
+    plain, checked = (
+        [RBF(gamma=1.0), RBF(gamma=5.0)],
+        [RBF(gamma=1.0), Custom(lambda a, b: np.exp(-np.abs(a[:, :1] - b[:, 0])))],
+    )
+    for kernels, needed in (
+        (plain, 2 * triangle + trial - 100),
+        (checked, 2 * triangle + trial + 8 * N * N - 100),
+    ):
+        assert isinstance(source(Table(X), kernels, max_memory=needed, rank_tol=1e-14).gram(), PackedGram)
+        assert isinstance(source(Table(X), kernels, max_memory=needed - 1, rank_tol=1e-14).gram(), TileGram)
+    # columns come first, and take their share
+    columns = [*plain, Linear().on([0])]
+    enough = 2 * triangle + trial - 100 + 8 * N
+    assert isinstance(owner(source(Table(X), columns, max_memory=enough).gram(), 0)[0], PackedGram)
+    assert isinstance(owner(source(Table(X), columns, max_memory=enough - 1).gram(), 0)[0], TileGram)
+    # kernels that are corrected need whole matrices
+    corrected = [Custom(lambda a, b: np.exp(-np.abs(a[:, :1] - b[:, 0])), repair=True)]
+    needed = triangle + trial + 8 * N * N - 100
+    assert isinstance(source(Table(X), corrected, max_memory=needed).gram(), PackedGram)
+    with pytest.raises(InputError, match="held as whole matrices, which takes"):
+        source(Table(X), corrected, max_memory=needed - 1).gram()
+
+
+def test_factors_from_columns_have_the_room_that_is_left(rng, monkeypatch):
+    """Over the budget the rank of a factor is at most what fits beside those that are there."""
+    monkeypatch.setattr("kernelweave.fitting.source.SMALL_CHANGE", 1)
+    X = rng.normal(size=(N, 5))
+    kernels = [Custom(lambda a, b, k=k: a[:, :k] @ b[:, :k].T) for k in (3, 2)]
+    for rows, ranks in (
+        (2, [TileGram, FactorGram]),
+        (3, [FactorGram, TileGram]),
+        (4, [FactorGram, TileGram]),
+        (5, [FactorGram] * 2),
+    ):
+        gram = source(Table(X), kernels, max_memory=8 * N * rows, rank_tol=1e-12).gram()
+        assert [type(owner(gram, m)[0]) for m in range(2)] == ranks
+        np.testing.assert_allclose(matrices(gram), direct(kernels, X), rtol=1e-9, atol=1e-9)
+    # and at most a twelfth of the rows
+    wide = [Custom(lambda a, b: (a @ b.T + 1.0) ** 2)]
+    assert isinstance(source(Table(X[:, :2]), wide, max_memory=1e3, rank_tol=1e-12).gram(), TileGram)
+    assert isinstance(source(Table(X[:, :1]), wide, max_memory=1e4, rank_tol=1e-12).gram(), FactorGram)
+
+
+def test_features_need_their_room(rng, monkeypatch):
+    monkeypatch.setattr("kernelweave.fitting.source.SMALL_CHANGE", 1)
+    X = rng.normal(size=(N, 3))
+    kernels = [Linear().on([0, 1]), Polynomial(degree=2).on([1])]
+    gram = source(Table(X), kernels, explicit=True, max_memory=8 * 5 * N).gram()
+    assert gram.offsets.tolist() == [0, 2, 5]
+    np.testing.assert_allclose(matrices(gram), direct(kernels, X), rtol=1e-9, atol=1e-12)
+    with pytest.raises(InputError, match=r"5 features of 60 rows take .* GiB, got max_memory=2\.23e-06 GiB"):
+        source(Table(X), kernels, explicit=True, max_memory=8 * 5 * N - 1).gram()
+    with pytest.raises(InputError, match=r"'RBF\(gamma=1\) on all' has no finite features"):
+        source(Table(X), [*kernels, RBF(gamma=1.0)], explicit=True).gram()
+    assert source(Table(X), [*kernels, RBF(gamma=1.0), Linear(), Linear().on([2])]).feature_widths() == [
+        2,
+        3,
+        None,
+        3,
+        1,
+    ]
+
+
+def test_new_rows_are_compared_a_few_at_a_time(table, monkeypatch):
+    """As many as calls of kernels take, or fewer in loops, but not less than some."""
+    monkeypatch.setattr("kernelweave.fitting.source.CHUNK_BYTES", 8 * N * 40)
+    monkeypatch.setattr("kernelweave.fitting.source.PIECE_BYTES", 8 * N * 7)
+    monkeypatch.setattr("kernelweave.fitting.source.FEW_QUERIES", 5)
+    called, loops = (
+        source(table, [Custom(lambda a, b: a @ b.T), RBF(gamma=1.0)]),
+        source(table, [RBF(gamma=1.0)]),
+    )
+
+    def sizes(rows, kernels):
+        return [where.stop - where.start for where, m, _ in rows.cross(table, kernels) if m == kernels[0]]
+
+    assert sizes(called, np.array([0, 1])) == [40, 20]
+    assert sizes(called, np.array([1])) == [7] * 8 + [4]
+    assert sizes(loops, np.array([0])) == [7] * 8 + [4]
+    monkeypatch.setattr("kernelweave.fitting.source.FEW_QUERIES", 25)
+    assert sizes(loops, np.array([0])) == [25, 25, 10]
+    monkeypatch.setattr("kernelweave.fitting.source.CHUNK_BYTES", 8 * N - 1)
+    assert sizes(loops, np.array([0])) == [1] * N
+
+
 # ---- the same matrices -----------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ Modules: `fitting`, `fitting/calibration`, `fitting/folds`, `fitting/linear`, `f
 from __future__ import annotations
 
 import pickle
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -54,12 +54,12 @@ from kernelweave.fitting.task import (
     shared_alphas,
     was_interrupted,
 )
-from kernelweave.kernels import RBF, ArcCosine, Laplacian, Linear, Polynomial
+from kernelweave.kernels import RBF, ArcCosine, Impute, Laplacian, Linear, Polynomial
 from kernelweave.learners import RLS2, Uniform
 from kernelweave.machines.losses import Hinge, SquaredHinge
 from kernelweave.mkl.weight_sets import LpBall
 from kernelweave.normalizers import resolve
-from kernelweave.views import Table, as_table
+from kernelweave.views import BlockTable, Table, as_table
 
 KERNELS = (Linear().on([0, 1]), RBF(gamma=0.3))
 
@@ -173,6 +173,15 @@ def test_missing_cells_are_counted_in_rows_that_have_the_view():
     assert missing_cells(Table(X), views) == {"column 0": (1, 3), "column 1": (1, 3)}
     assert missing_cells(Table(X), {}) == {"column 0": (2, 4), "column 1": (2, 4), "column 2": (1, 4)}
     assert missing_cells(Table(np.nan_to_num(X)), views) == {}
+    blocks = BlockTable({"one": as_table(X[:, :2], missing=True), "two": as_table(X[:, 2:], missing=True)})
+    nowhere = dict.fromkeys(("one", "two"))
+    assert missing_cells(blocks, nowhere) == {"one: column 0": (1, 3), "one: column 1": (1, 3)}
+    # without views every row counts
+    assert missing_cells(blocks, {}) == {
+        "one: column 0": (2, 4),
+        "one: column 1": (2, 4),
+        "two: column 0": (1, 4),
+    }
 
 
 # ---- folds ------------------------------------------------------------------------------------------
@@ -1232,6 +1241,86 @@ def test_further_inputs_and_kernels_that_overflow(recorded):
     Y = task.targets[0]
     [some] = problems_of(replace(task, targets=(Y[:, :1], Y[:, 1:])), np.array([1]))
     np.testing.assert_allclose(some.intercept, np.average(Y[:, 1:], axis=0, weights=task.sample_weight))
+
+
+def test_models_of_categories_are_no_function_of_columns():
+    """Codes of categories, and columns with a mark for what is missing, are no numbers."""
+    task = made_task((Linear().on([0, 1]), Linear().on([1])))
+    values = np.column_stack([task.source.table.values[:, :2], np.arange(22) % 3])
+    model = made_model(task)
+    assert model.linear is not None
+    for table in (Table(values, None, (0, 0, 3)), Table(values, None, (3, 0, 0))):
+        source = TableSource(task.source.kernels, table, max_memory=1e9)
+        assert replace(model, task=replace(task, source=source)).linear is None
+    layered = replace(model, layers=(SimpleNamespace(), None))
+    assert layered.linear is None
+    assert replace(model, linear_form="known").linear == "known"
+    rows = np.where(np.arange(3) == 1, np.nan, values[:4])
+    marked = Linear().prepared(Impute(indicator=True)).fitted(as_table(rows, missing=True)).steps[0]
+    table = marked.apply(as_table(rows, missing=True))
+    assert table.marked.any()
+    source = TableSource([Linear(), Linear()], table, max_memory=1e9)
+    assert replace(model, task=replace(task, source=source)).linear is None
+
+
+def test_out_of_fold_values_of_numbers_are_predictions():
+    """Of a loss with a link their means, of classes decision values; weights are those of rows without factors."""
+    values = np.linspace(-1.0, 1.0, 44).reshape(22, 2)
+    learner = Uniform(loss="poisson")
+    numbers = made_task(PLAIN)
+    np.testing.assert_allclose(OutOfFold.of(numbers, learner, values).values, np.exp(values))
+    np.testing.assert_array_equal(OutOfFold.of(numbers, RLS2(), values).values, values)
+    np.testing.assert_array_equal(
+        OutOfFold.of(made_task(PLAIN, kind="labels"), learner, values).values, values
+    )
+    classes = made_task(PLAIN, kind="classes", class_weight=np.array([2.0, 0.5, 1.0]))
+    held = OutOfFold.of(classes, RLS2(), np.ones((22, 3)))
+    np.testing.assert_allclose(held.weights * classes.class_weight[classes.codes], classes.sample_weight)
+    assert OutOfFold.of(replace(numbers, sample_weight=None), RLS2(), values).weights.tolist() == [1.0] * 22
+
+
+def test_parts_of_sources_have_what_kernels_learn_from_targets():
+    """Once for the same rows, and again for others; with the targets and weights of these rows."""
+    table, rng = made_task().source.raw, np.random.default_rng(1)
+    targets, weight = rng.normal(size=(22, 2)), rng.uniform(0.5, 2.0, 22)
+    learnt = []
+
+    @dataclass(frozen=True)
+    class OfTargets(Linear):
+        level: float | None = None
+
+        @property
+        def is_fitted(self):
+            return self.level is not None
+
+        def _fit(self, rows):
+            learnt.append([rows.table.n_rows, None if rows.targets is None else rows.targets.shape])
+            return replace(self, level=float(np.sum(rows.targets)))
+
+    source = TableSource(
+        [OfTargets(), Linear()], table, max_memory=1e9, sample_weight=weight, targets=targets
+    )
+    assert source.kernels[0].level == pytest.approx(targets.sum())
+    rows, part = np.array([3, 1, 7, 9]), np.array([1, 9])
+    some = source.take(rows)
+    assert some.kernels[0].level == pytest.approx(targets[rows].sum())
+    np.testing.assert_array_equal(some.targets, targets[rows])
+    np.testing.assert_array_equal(some.sample_weight, weight[rows])
+    assert (some.names, some.given_kernels) == (source.names, [OfTargets(), Linear()])
+    again = source.take(rows)
+    assert again.kernels == some.kernels
+    assert (again.given_kernels, learnt) == (some.given_kernels, [[22, (22, 2)], [4, (4, 2)]])
+    # parts of parts are of their own rows
+    assert again.take(np.array([2])).kernels[0].level == pytest.approx(targets[7].sum())
+    source.learn_as(rows, part)
+    assert source.take(rows).kernels[0].level == pytest.approx(targets[part].sum())
+    others = source.with_kernels([OfTargets()])
+    assert others.kernels[0].level == pytest.approx(targets.sum())
+    np.testing.assert_array_equal(others.sample_weight, weight)
+    bare = TableSource([Linear()], table, max_memory=1e9)
+    bare.learn_as(rows, part)
+    assert bare.take(rows).targets is None
+    assert bare.given_kernels is bare.kernels
 
 
 def test_steps_of_paths_say_what_they_are(recorded):

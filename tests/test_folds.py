@@ -389,6 +389,8 @@ def test_candidates_stand_beside_others_with_all_that_is_known_of_them():
     assert (both.stopped, both.interrupted) == (True, False)
     assert both.best_relax(1) == 6.0
     assert both.mean.tolist() == [1.5, 3.5, 5.5]
+    few = some([3], True, True, n_folds=1).beside(some([1, 5], True, False))
+    assert [few.scores.tolist(), len(few.weights), len(few.values)] == [both.scores.tolist(), 1, 1]
     other = some([4], False, False).beside(some([2], False, False, True))
     assert (other.relax, other.stopped, other.interrupted) == (None, False, True)
     assert [len(other.scores), len(other.values), len(other.weights)] == [2, 2, 2]
@@ -396,6 +398,8 @@ def test_candidates_stand_beside_others_with_all_that_is_known_of_them():
     assert [[w.tolist() for w in own] for own in other.starts(0)] == [[[2.0], [-2.0]], [[102.0], [-102.0]]]
     assert [w.tolist() for w in other.mean_weights(1)] == [[54.0], [-54.0]]
     # of equal ridges the first
+    assert first_good(np.array([np.nan, np.nan])) == 0
+    assert first_good(np.array([np.nan, 1.0, 2.0])) == 2
     tied = replace(both, scores=np.array([[[1.0, 1.0 + 1e-12], [0.0, 1.0], [2.0, 1.0]]]))
     assert [tied.best_relax(k) for k in range(3)] == [1.0, 6.0, 5.0]
 
@@ -725,6 +729,15 @@ def test_costs_are_scored_with_held_kernels(loss, recorded, monkeypatch):
     np.testing.assert_allclose(again.scores, whole.scores, rtol=1e-9)
     assert again.values == []
     assert [v.shape for v in score_costs(*given, keep=True).values] == [(4, 8, 2), (4, 8, 2), (4, 13, 2)]
+    # a matrix of each label
+    asked, walk = [], folds_module._HeldKernels.walk
+    noted = lambda *given, keep, **more: asked.append(keep) or walk(*given, keep=keep, **more)  # noqa: E731
+    monkeypatch.setattr(folds_module._HeldKernels, "walk", noted)
+    for room, kept in ((2 * 8 * 29**2, True), (2 * 8 * 29**2 - 1, False)):
+        monkeypatch.setattr(folds_module, "KEPT_BYTES", room)
+        asked.clear()
+        score_costs(*given)
+        assert set(asked) == {kept}
     weights = [whole.weights[0][k][0] for k in range(2)]
     held = held_decisions(task, problems, weights, as_loss(loss), ball, rows, folds, 5.0)
     assert np.isnan(held[13]).all()

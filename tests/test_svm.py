@@ -692,7 +692,7 @@ def test_a_machine_says_what_it_is(rng):
     free = replace(on.machine, fit_intercept=False)
     assert free.certify(K, b, 0.25).gap == np.inf
     assert free.certify(K, b, 0.0).gap < np.inf
-    apart = b + [0.1, 0.0, 0.0, 0.0]  # their sum is not zero
+    apart = np.array([0.6, -0.5, 0.0, 0.0])  # their sum is not zero
     assert free.certify(K, apart, 0.0).gap < np.inf
     assert on.machine.certify(K, apart, 0.0).gap == np.inf
     assert on.machine.certify(K, b, 0.25, 1e-6).rounding > 1e5 * certificate.rounding
