@@ -497,57 +497,61 @@ def curved(loss, machine, b, f):
 
 
 @pytest.mark.parametrize("form", ["own", "bare"])
-@EVERY
-def test_a_loss_says_what_it_said(name, form, recorded):
+def test_a_loss_says_what_it_said(form, recorded):
     """By formulas of its own, and by what follows from the first three of them, which is the same."""
-    K, machine, b, f, pull = fixed_rows(name)
-    loss = machine.loss if form == "own" else bare(machine.loss)
-    said = formulas(loss, machine, b, f, pull)
-    recorded("formulas", said, rtol=1e-5)
-    recorded("curvatures", curved(loss, machine, b, f), rtol=1e-3, atol=1e-5)
-    machine = replace(machine, loss=loss)
-    product, error = kernel_product(K, b, 1e-15)
-    for at in (None, 0.4):
-        values = machine.values(b, product, at)
-        recorded(f"values at {at}", [*values, 1e12 * machine.rounding(b, product, values, error)], rtol=1e-5)
-    if form == "bare":
-        own = formulas(as_loss(name), machine, b, f, pull)
-        for key in ("bounds", "value", "within", "dual", "intercept", "proximal"):
-            one, other = (
-                np.hstack(list(map(np.ravel, np.r_[found[key]] if key == "intercept" else found[key])))
-                for found in (said, own)
+    for name in ROWWISE:
+        K, machine, b, f, pull = fixed_rows(name)
+        loss = machine.loss if form == "own" else bare(machine.loss)
+        said = formulas(loss, machine, b, f, pull)
+        recorded(f"{name}: formulas", said, rtol=1e-5)
+        recorded(f"{name}: curvatures", curved(loss, machine, b, f), rtol=1e-3, atol=1e-5)
+        machine = replace(machine, loss=loss)
+        product, error = kernel_product(K, b, 1e-15)
+        for at in (None, 0.4):
+            values = machine.values(b, product, at)
+            recorded(
+                f"{name}: values at {at}",
+                [*values, 1e12 * machine.rounding(b, product, values, error)],
+                rtol=1e-5,
             )
-            np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-7, err_msg=key)
-        assert said["gap"][0] == pytest.approx(own["gap"][0], rel=1e-8)
-        assert said["dual"][0] == pytest.approx(own["dual"][0], rel=1e-8)
-        assert own["gap"][1] <= said["gap"][1] or name == "poisson"
+        if form == "bare":
+            own = formulas(as_loss(name), machine, b, f, pull)
+            for key in ("bounds", "value", "within", "dual", "intercept", "proximal"):
+                one, other = (
+                    np.hstack(list(map(np.ravel, np.r_[found[key]] if key == "intercept" else found[key])))
+                    for found in (said, own)
+                )
+                np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-7, err_msg=key)
+            assert said["gap"][0] == pytest.approx(own["gap"][0], rel=1e-8)
+            assert said["dual"][0] == pytest.approx(own["dual"][0], rel=1e-8)
+            assert own["gap"][1] <= said["gap"][1] or name == "poisson"
 
 
 @pytest.mark.parametrize("form", ["own", "bare"])
-@EVERY
-def test_early_stops_are_where_they_were(name, form, recorded):
+def test_early_stops_are_where_they_were(form, recorded):
     """Coefficients after a few steps, from zero and from afar, with an intercept and without."""
-    K, machine, b, _, _ = fixed_rows(name)
-    loss = machine.loss if form == "own" else bare(machine.loss)
-    found = {}
-    for fit_intercept, cost, start in ((True, 1.7, None), (True, 60.0, -4.0 * b), (False, 60.0, None)):
-        if form == "own" or cost == 1.7 or not fit_intercept:
-            for most in (1, 2, 4, None) if form == "own" else (3, None):
-                own = Machine(machine.y, cost, loss, machine.sample_weight, most, fit_intercept)
-                at = own.solve(K, tol=1e-9, warm_start=start)
-                # pairs of nearly equal rows are chosen by rounding
-                steps = None if most is None and form == "own" and loss.quadratic else at.n_iter
-                key = f"{fit_intercept} {cost} {most}"
-                found[key] = [
-                    at.dual_coef,
-                    at.intercept,
-                    at.primal,
-                    at.status.name,
-                    steps,
-                    at.infeasibility > 1e-9,
-                ]
-                assert at.certificate.kind == "machine"
-    recorded("stops", found, rtol=1e-4, atol=1e-6)
+    for name in ROWWISE:
+        K, machine, b, _, _ = fixed_rows(name)
+        loss = machine.loss if form == "own" else bare(machine.loss)
+        found = {}
+        for fit_intercept, cost, start in ((True, 1.7, None), (True, 60.0, -4.0 * b), (False, 60.0, None)):
+            if form == "own" or cost == 1.7 or not fit_intercept:
+                for most in (1, 2, 4, None) if form == "own" else (3, None):
+                    own = Machine(machine.y, cost, loss, machine.sample_weight, most, fit_intercept)
+                    at = own.solve(K, tol=1e-9, warm_start=start)
+                    # pairs of nearly equal rows are chosen by rounding
+                    steps = None if most is None and form == "own" and loss.quadratic else at.n_iter
+                    key = f"{fit_intercept} {cost} {most}"
+                    found[key] = [
+                        at.dual_coef,
+                        at.intercept,
+                        at.primal,
+                        at.status.name,
+                        steps,
+                        at.infeasibility > 1e-9,
+                    ]
+                    assert at.certificate.kind == "machine"
+        recorded(f"{name}: stops", found, rtol=1e-4, atol=1e-6)
 
 
 def test_a_limit_of_seconds_is_the_status(monkeypatch):
