@@ -641,3 +641,64 @@ def test_the_nearest_kernel_sets_negative_eigenvalues_to_zero(rng):
     # in any unit
     for unit in (1e-12, 1e12):
         np.testing.assert_allclose(correct(unit * K)[0], unit * fixed, atol=1e-12 * unit)
+
+
+def test_given_matrices_say_what_they_are(recorded):
+    """Sources of a bank and of a stack: rows, parts, new rows and what they lack; checked once."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(8, 2))
+    stack = np.stack([X[:, :1] @ X[:, :1].T, np.exp(-np.square(X[:, None] - X).sum(-1))], axis=2)
+    bank = kw.KernelBank(stack, names=["a", "b"])
+    index = np.array([6, 1, 3, 0])
+    own, given = BankSource(bank, index), StackSource(stack[np.ix_(index, index)], ["a", "b"])
+    for one in (own, given):
+        assert (one.names, one.n_kernels, one.n_samples, one.semidefinite) == (("a", "b"), 2, 4, False)
+        assert one.gram().n_samples == 4
+        assert one.semidefinite
+        part = one.take(np.array([2, 0]))
+        assert (part.names, part.n_samples, part.semidefinite) == (("a", "b"), 2, True)
+        queries = one.queries(np.array([1, 3, 2]))
+        assert one.query_length(queries) == 3
+        for (where, m, K), wanted in zip(part.cross(queries, np.array([1, 0])), (1, 0), strict=True):
+            assert (where, m) == (slice(0, 3), wanted)
+            np.testing.assert_array_equal(K, stack[:, :, m][np.ix_(index[[1, 3, 2]], index[[2, 0]])])
+        content = one.content()
+        assert sorted(content) == [0, 1, 2, 3]
+        coefs = rng.normal(size=(2, 4, 3))
+        found = {m: product for _, m, product in one.products(np.array([0, 1]), coefs.__getitem__)(queries)}
+        for m in range(2):
+            np.testing.assert_allclose(found[m], stack[:, :, m][np.ix_(index[[1, 3, 2]], index)] @ coefs[m])
+        assert one.training_features(0) is None
+        assert list(one.features(queries, np.array([0]), 2)) == []
+        assert not one.lacks(queries)
+        one.learn_as(np.array([0]), np.array([1]))
+    np.testing.assert_array_equal(own.query_diagonal(np.array([5, 2]), 1), [1.0, 1.0])
+    np.testing.assert_array_equal(own.query_diagonal(np.array([5, 2]), 0), np.square(X[[5, 2], 0]))
+    assert own.queries(np.array([1, 0])).tolist() == [1, 6]
+    assert own.distinguish().tolist() == [[6.0], [1.0], [3.0], [0.0]]
+    assert bank.__sklearn_clone__() is bank
+    holes = stack.copy()
+    holes[5, 0, 1] = holes[5, 5, 1] = np.nan
+    some = BankSource(kw.KernelBank(holes, names=["a", "b"]), index)
+    indefinite = stack - 0.5 * np.eye(8)[:, :, None]
+    said = []
+    for wrong in (
+        lambda: kw.KernelBank(stack[:3]),
+        lambda: kw.KernelBank(stack[:, :, 0]),
+        lambda: kw.KernelBank(stack[:, :, :0]),
+        lambda: kw.KernelBank(stack, names=["a"]),
+        lambda: kw.KernelBank(stack, on_indefinite="drop"),
+        lambda: list(some.cross(np.array([5]), np.array([0, 1]))),
+        lambda: some.query_diagonal(np.array([5]), 1),
+        lambda: given.query_diagonal(stack[:1], 0),
+        lambda: BankSource(kw.KernelBank(indefinite), index).gram(),
+    ):
+        with pytest.raises((InputError, kw.NotPSDError)) as error:
+            wrong()
+        said.append(re.sub(r"-?\d\.\d+", "#", str(error.value)))
+    recorded("messages", said)
+    for how in ("clip", "shift"):
+        repaired = kw.KernelBank(indefinite, on_indefinite=how).stack
+        assert np.linalg.eigvalsh(np.moveaxis(repaired, -1, 0)).min() > -1e-12
+        np.testing.assert_allclose(repaired, kw.solvers.repair_gram(indefinite, how))
+    assert BankSource(kw.KernelBank(indefinite), index, semidefinite=True).gram().n_kernels == 2

@@ -642,3 +642,48 @@ def test_scores_of_times_are_what_they_were(ties, recorded):
         0.5,
         0.0,
     ]
+
+
+def test_times_are_read_in_every_form_and_mistakes_are_told(recorded):
+    """Frames, structured arrays, columns and lists, by names or places, with strata and without."""
+    event, time, stratum = np.array([1, 0, 1]), np.array([3.0, 2.0, 5.0]), np.array(["u", "v", "u"])
+    structured = np.array([(True, 3.0), (False, 2.0), (True, 5.0)], dtype=[("died", bool), ("days", float)])
+    frame = pd.DataFrame({"stratum": stratum, "time": time, "event": event})
+    for y, strata in (
+        (structured, None),
+        (pd.DataFrame({"died": event, "days": time}), None),
+        (frame[["time", "event"]], None),
+        (frame, ["u", "v", "u"]),
+        (np.column_stack([event, time]), None),
+        (np.column_stack([event, time, [2, 1, 2]]), [2, 1, 2]),
+        (np.column_stack([event, time]).tolist(), None),
+        (np.array([[1, 3.0, "u"], [0, 2.0, "v"], [1, 5.0, "u"]], dtype=object), ["u", "v", "u"]),
+    ):
+        times, seen, found = survival_module.read_times(y)
+        assert (times.tolist(), seen.tolist()) == (time.tolist(), [True, False, True])
+        assert (None if found is None else list(found)) == strata
+    said = []
+    for wrong in (
+        time,
+        np.ones((3, 4)),
+        np.ones((3, 1)),
+        "text",
+        frame.rename(columns={"stratum": "other"}),
+        np.column_stack([event, -time]),
+        np.column_stack([time, event]),
+        np.column_stack([2 * event, time]),
+        np.column_stack([event, time * [1, np.nan, 1]]),
+        frame.assign(stratum=["u", None, "v"]),
+        frame.assign(stratum=["u", 1, "v"]),
+    ):
+        with pytest.raises(kw.InputError) as error:
+            survival_module.read_times(wrong)
+        # what follows are words of another library
+        said.append(str(error.value).partition(": could not")[0])
+    for seen, weight in (([False, False, False], None), ([True, False, False], np.array([0.0, 1.0, 1.0]))):
+        with pytest.raises(kw.InputError) as error:
+            survival_module.targets_of(time, np.array(seen), None, weight)
+        said.append(str(error.value))
+    recorded("messages", said)
+    wanted = Cox.targets(time, event, stratum)
+    np.testing.assert_array_equal(survival_module.targets_of(time, event > 0, stratum, np.ones(3)), wanted)
