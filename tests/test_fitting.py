@@ -2,8 +2,8 @@
 
 Weights of rows are unequal throughout, so that a sum that forgets them is another number.
 
-Modules: `fitting`, `fitting/calibration`, `fitting/folds`, `fitting/linear`, `fitting/memory`, `fitting/missing`,
-`fitting/model`, `fitting/out_of_fold`, `fitting/prediction`, `fitting/rowless`, `fitting/source`, `fitting/task`.
+Modules: `fitting`, `fitting/calibration`, `fitting/folds`, `fitting/linear`, `fitting/missing`, `fitting/model`,
+`fitting/out_of_fold`, `fitting/prediction`, `fitting/rowless`, `fitting/source`, `fitting/task`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from scipy.special import expit, log_softmax
 from sklearn.svm import SVC
 
 import kernelweave as kw
+from kernelweave._checks import memory_budget
 from kernelweave.fitting.calibration import Calibration, calibrate, log_probabilities
 from kernelweave.fitting.folds import (
     FoldPath,
@@ -38,7 +39,6 @@ from kernelweave.fitting.folds import (
     walk_folds,
 )
 from kernelweave.fitting.linear import linear_layout
-from kernelweave.fitting.memory import memory_budget
 from kernelweave.fitting.missing import missing_cells
 from kernelweave.fitting.model import Model, fractions_of, view_in
 from kernelweave.fitting.out_of_fold import OutOfFold, best_offsets

@@ -572,7 +572,7 @@ def test_a_limit_of_seconds_is_the_status(monkeypatch):
             patch.setattr("kernelweave.machines.smo.HAS_EXTENSION", False)
             assert own.solve(K, tol=1e-9).status is status.STALLED
             where = "smo" if module == "smo" else "loss"
-            patch.setattr(f"kernelweave.machines.{where}.limit_reached", lambda: status.MAX_TIME)
+            patch.setattr(f"kernelweave.machines.{where}.used_up", lambda: "seconds")
             assert own.solve(K, tol=1e-9).status is status.MAX_TIME
 
 

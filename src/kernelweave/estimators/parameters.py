@@ -16,9 +16,7 @@ from kernelweave._parameters import Flag, Function, Number, OneOf, ReadableSigna
 from kernelweave._types import ColumnsLike, KernelsLike
 from kernelweave.banks import DefaultViews
 from kernelweave.estimators.defaults import default_learner
-from kernelweave.estimators.missing import CELLS, MISSING_VIEWS
-from kernelweave.estimators.routes import APPROXIMATION
-from kernelweave.fitting.stacks import KernelBank
+from kernelweave.estimators.sources import APPROXIMATION, CELLS, MISSING_VIEWS
 from kernelweave.kernels.maps import FeatureMap
 from kernelweave.kernels.stationary import Width
 from kernelweave.normalizers import Normalizer
@@ -154,11 +152,6 @@ class Parameters(BaseEstimator):
         """Whether X is a stack of kernel matrices."""
         return isinstance(self.kernels, str) and self.kernels == "precomputed"
 
-    @property
-    def _is_bank(self) -> bool:
-        """Whether X is a column of indices of samples."""
-        return isinstance(self.kernels, KernelBank)
-
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name, all of them or, if one cannot be set, none.
 
@@ -234,7 +227,8 @@ class Parameters(BaseEstimator):
                 )
             found[name] = value
         if found:
-            learner = clone(learner).set_params(**found)
+            learner = clone(learner)
+            vars(learner).update(found)
             learner.check()
         return learner
 

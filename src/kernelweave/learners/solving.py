@@ -134,9 +134,9 @@ def _of_kernels(found: list[Solution]) -> dict[str, Any]:
     return more
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Output:
-    """One output of a training set at one C: its problem, and what rules for weights need beside it.
+    """One output of a training set along a path: its problem at this C, and what rules for weights need beside it.
 
     Attributes
     ----------
@@ -175,7 +175,7 @@ class Output:
         classes = y if training.classification else self.machine.loss.fold_classes(y)
         return deal(content, y, n_folds, classes=classes, groups=training.groups)
 
-    @property
+    @cached_property
     def features(self) -> FeatureGram | None:
         """The features, if there are some and machines on them are cheaper; None otherwise."""
         gram = self.problem.gram
@@ -406,21 +406,24 @@ class CostLearner(Learner):
             for column in training.y.T
         ]
 
+        learn = one.learn if self.max_time is None else allowed(seconds=self.max_time)(one.learn)
+
         def solutions() -> Iterator[MarginSolution]:
             for alpha in alphas.tolist():
                 one.C, found = 1.0 / alpha, list[Solution]()
-                for k, (output, column) in enumerate(zip(outputs, training.y.T, strict=True)):
+                for output, column in zip(outputs, training.y.T, strict=True):
                     if output is None:
                         machine = Machine(column, one.C, loss, training.sample_weight)
                         found.append(_constant(machine, gram.n_kernels))
                         continue
-                    output = outputs[k] = replace(output, problem=output.problem.at(one.C))
-                    with allowed(seconds=self.max_time):
-                        learnt = one.learn(output)
+                    output.problem = output.problem.at(one.C)
+                    learnt = learn(output)
                     if not isinstance(learnt, Solution):
                         check_value(SOLUTION, "learn(output)", learnt, of=owner)
                     found.append(learnt)
-                    output.start.remember(found[-1])
+                    start, coef = output.start, learnt.feature_coef
+                    start.weights, start.dual_coef, start.found = learnt.weights, learnt.dual_coef, learnt
+                    start.feature_coef = coef if coef.size else None
                 yield MarginSolution.joined(found, alpha)
                 for each in found:
                     if each.certificate.status is Status.INTERRUPTED:

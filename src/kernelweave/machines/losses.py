@@ -118,7 +118,7 @@ class EpsilonInsensitive(BoxLoss):
         check_fields(self)
 
     @property
-    def tube(self) -> float:
+    def tube(self) -> float:  # type: ignore[override]
         return self.epsilon
 
     def value(self, y: Array, f: Array) -> Array:
@@ -184,7 +184,8 @@ class Squared(BoxLoss):
         certificate = Certificate.of(
             "machine", at.primal, at.gap, machine.rounding(b, product, at, error), status
         )
-        return MachineSolution.of(b, intercept, certificate, n_iter=1, infeasibility=machine.infeasibility(b))
+        off = machine.infeasibility(b)
+        return MachineSolution(np.ones(1), b, intercept, certificate, n_iter=1, infeasibility=off)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -11,14 +12,12 @@ from scipy.linalg import blas
 
 from kernelweave._loops import core
 from kernelweave._threads import blas_threads_for, threads_for
-from kernelweave._types import Array
+from kernelweave._types import Array, Index
 from kernelweave.gram import Gram
 from kernelweave.machines.machine import Machine
-from kernelweave.machines.rounding import sum_error
+from kernelweave.machines.rounding import entry_error, sum_error
 from kernelweave.mkl.certify import (
     OUTSIDE,
-    Index,
-    entry_error,
     feasible,
     outside,
     quadratic_form_errors,
@@ -26,7 +25,7 @@ from kernelweave.mkl.certify import (
 )
 from kernelweave.mkl.loop import Loop, SessionOf, Step
 from kernelweave.mkl.on_stack import OnStack
-from kernelweave.mkl.weight_sets import WeightSet
+from kernelweave.mkl.weight_sets import ShareSet, WeightSet
 from kernelweave.results import Certificate, MachineSolution, Solution, Statement, Status, WarmStart
 
 #: Machines are solved to this share of the square of the relative gap of the weights, within these limits.
@@ -76,8 +75,14 @@ class KernelProblem(OnStack):
         out = share @ self.gram.matvecs(b[None], active)[:, 0] if len(active) else np.zeros_like(b)
         # abs(K_ij) <= sqrt(K_ii K_jj), also for the terms of a sum of kernels
         root = np.sqrt(np.maximum(share @ self.gram.diagonal(active), 0.0))
-        error = sum_error(int(np.count_nonzero(b))) + entry_error(self.gram, weights > 0)
+        error = sum_error(int(np.count_nonzero(b))) + entry_error(int(self.gram.terms[active].sum()))
         return out, error * float(root @ np.abs(b)) * root
+
+    @cached_property
+    def has_interior(self) -> bool:
+        """Whether the set of weights is more than a point, and the dual of the machine a quadratic program."""
+        fits = isinstance(self.weight_set, ShareSet) and self.weight_set.has_interior(self.n_kernels)
+        return fits and self.machine.loss.quadratic and self.machine.fit_intercept
 
     def quad_of(self, b: Array, V: Array, kernels: Index | None = None) -> Array:
         """`quad` of some kernels, by default all, from their `products` V with b."""
@@ -193,10 +198,10 @@ class Session(SessionOf["Point"]):
         """The machine at weights, from coefficients b; `machine` and `kernel` are those of the last call."""
         problem = self.problem
         self.n_machines += 1
-        self.kernel = self._room = problem.gram.combine(weights * problem.scale, self._room)
-        self.machine = problem.machine_at(weights)
-        error = entry_error(problem.gram, weights > 0)
-        return Point(weights, self.machine.solve(self.kernel, tol=tol, warm_start=b, entry_error=error))
+        K = self.kernel = self._room = problem.gram.combine(weights * problem.scale, self._room)
+        machine = self.machine = problem.machine_at(weights)
+        error = entry_error(int(problem.gram.terms[weights > 0].sum()))
+        return Point(weights, machine.loss.solve(machine, K, tol, b, error))
 
     def start(self) -> Array:
         """Starting weights: those of the warm start, or equal ones."""

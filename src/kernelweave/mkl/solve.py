@@ -42,7 +42,7 @@ from kernelweave.mkl.regularization import criteria_along, join_outputs, relax_p
 from kernelweave.mkl.ridge_problem import RidgeProblem
 from kernelweave.mkl.steps.closed_form import ClosedForm
 from kernelweave.mkl.steps.dual_newton import DualNewton
-from kernelweave.mkl.steps.interior_point import InteriorPoint, has_interior
+from kernelweave.mkl.steps.interior_point import InteriorPoint
 from kernelweave.mkl.steps.newton import PATIENCE, Newton
 from kernelweave.mkl.steps.ridge_newton import RidgeStart, newton_result
 from kernelweave.mkl.weight_sets import Simplex, WeightSet
@@ -462,7 +462,7 @@ def steps_of(method: str, problem: KernelProblem) -> list[MarginStep]:
         return [DualNewton(), ClosedForm()]
     # the last use of Newton only refines
     turns: list[MarginStep] = [Newton(gives_way=True), InteriorPoint(), Newton(most=PATIENCE)]
-    if not has_interior(problem):
+    if not problem.has_interior:
         turns = [Newton()]
     if method == "auto" and possible[0] == "newton":
         return turns

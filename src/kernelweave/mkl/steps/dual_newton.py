@@ -60,7 +60,7 @@ class DualNewton(MarginStep):
             weights = ball.best(problem.quad_of(b, V))
             values = machine.values(b, weights @ V)
             certificate = Certificate.of("machine", values.primal, values.gap, 0.0, Status.STALLED)
-            way = MachineSolution.of(b, values.intercept, certificate, n_iter=0, infeasibility=0.0)
+            way = MachineSolution(np.ones(1), b, values.intercept, certificate, n_iter=0)
             at = Point(weights, way)
             enough = values.gap <= problem.allowed_gap(at, sharp)
             slow, last = values.gap > 0.1 * last, values.gap

@@ -133,25 +133,21 @@ class Newton(MarginStep):
 
 def _first(session: Session, weight_set: ShareSet) -> tuple[Array, Array]:
     """Starting shares, and quadratic forms that rank the kernels: those of the machine on the average kernel."""
-    problem, warm = session.problem, session.warm
-    if warm.weights is not None and warm.dual_coef is not None:
-        return _shares_of(warm.weights, weight_set), problem.quad(warm.dual_coef)
-    equal = weight_set.start(problem.n_kernels)
-    b = session.solve(equal, LOOSEST, warm.dual_coef).machine.dual_coef
-    session.warm, quadratic_forms = WarmStart(warm.weights, b), problem.quad(b)
-    if warm.weights is not None:
-        return _shares_of(warm.weights, weight_set), quadratic_forms
-    shares = np.zeros(len(quadratic_forms))
-    few = max(min(FIRST, len(quadratic_forms)), weight_set.fewest)
+    problem, weights, b = session.problem, session.warm.weights, session.warm.dual_coef
+    m = problem.gram.n_kernels
+    if weights is None or b is None:
+        b = session.solve(weight_set.start(m), LOOSEST, b).machine.dual_coef
+        session.warm = WarmStart(weights, b)
+    quadratic_forms = problem.quad(b)
+    if weights is not None:
+        # weights inside the set are scaled to its boundary
+        shares = weight_set.shares(weights)
+        total = float(shares.sum())
+        return (shares / total if total > 0.0 else np.full(m, 1.0 / m)), quadratic_forms
+    shares = np.zeros(m)
+    few = max(min(FIRST, m), weight_set.fewest)
     shares[np.argsort(-quadratic_forms, kind="stable")[:few]] = 1.0 / few
     return shares, quadratic_forms
-
-
-def _shares_of(weights: Array, weight_set: ShareSet) -> Array:
-    """Shares that sum to 1: weights inside the set are scaled to its boundary."""
-    shares = weight_set.shares(weights)
-    total = float(shares.sum())
-    return shares / total if total > 0.0 else np.full(len(shares), 1.0 / len(shares))
 
 
 def _working_set(shares: Array, quadratic_forms: Array, weight_set: ShareSet) -> Index:
