@@ -14,6 +14,7 @@ from scipy import sparse
 
 import kernelweave as kw
 from kernelweave._checks import InputError
+from kernelweave.gram.features import as_groups
 from kernelweave.mkl.features import block_descent as path_module
 from kernelweave.mkl.features.problem import make_feature_problem
 from kernelweave.mkl.path import make_alphas
@@ -830,3 +831,27 @@ def test_features_as_factors_are_stacks_again():
     assert_allclose(part.stack().Z, Z[:, groups[2] :])
     assert part.stack().groups.tolist() == (groups[2:] - groups[2]).tolist()
     assert gram.describe() == "6 kernels as 16 features, 0.0 MiB"
+
+
+def test_starts_of_blocks_are_read():
+    """As many columns as they say, where the number is not known."""
+    for given, count, wanted in (
+        (None, 3, [0, 1, 2, 3]),
+        (None, 0, [0]),
+        ([0, 2, 5], 0, [0, 2, 5]),
+        ([0.0, 2.0], 2, [0, 2]),
+        ((0, 4), 4, [0, 4]),
+    ):
+        found = as_groups(given, count)
+        assert (found.tolist(), found.dtype) == (wanted, np.int64)
+    for wrong, count in (
+        ([0, 2, 5], 4),
+        ([0, 2, 5], 6),
+        ([0, 0, 2], 0),
+        ([1, 2], 0),
+        ([0], 0),
+        ([[0, 1]], 0),
+        ([0, np.nan], 0),
+    ):
+        with pytest.raises(InputError, match="`groups` must"):
+            as_groups(wrong, count)

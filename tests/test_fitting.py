@@ -46,6 +46,7 @@ from kernelweave.fitting.partial import PartialSource
 from kernelweave.fitting.prediction import FeatureForm, NewRows, Products
 from kernelweave.fitting.rowless import RowlessSource, needs_rows, without_rows
 from kernelweave.fitting.source import TableSource
+from kernelweave.fitting.stacks import BankSource
 from kernelweave.fitting.task import (
     SolvedProblem,
     Task,
@@ -54,7 +55,7 @@ from kernelweave.fitting.task import (
     shared_alphas,
     was_interrupted,
 )
-from kernelweave.kernels import RBF, ArcCosine, Impute, Laplacian, Linear, Polynomial
+from kernelweave.kernels import RBF, ArcCosine, Constant, Impute, Laplacian, Linear, Polynomial
 from kernelweave.learners import RLS2, Uniform
 from kernelweave.machines.losses import Hinge, SquaredHinge
 from kernelweave.mkl.weight_sets import LpBall
@@ -1109,6 +1110,37 @@ def test_models_of_rows_that_are_gone_refuse_what_needs_them(recorded):
     rows[1, 1:] = np.nan
     with pytest.raises(kw.InputError, match="A row that lacks a view needs the training rows"):
         gone.accepted(as_table(rows, missing=True))
+
+
+def test_matrices_have_views_by_their_names():
+    bank = kw.KernelBank(np.ones((3, 3, 3)), names=["genes: Linear", "Linear on age", "genes: RBF"])
+    model = SimpleNamespace(source=BankSource(bank, np.arange(3)))
+    assert Model.views.fget(model) == ["genes", "age", "genes"]
+    assert BankSource(bank, np.arange(2)).read_queries([[2], [1]], 1).tolist() == [2, 1]
+
+
+def test_equal_rows_have_no_folds():
+    task = made_task(PLAIN, n=8)
+    same = TableSource(task.source.kernels, Table(np.ones((8, 3))), max_memory=1e9)
+    with pytest.raises(kw.InputError, match="need training rows that differ; all of these are equal"):
+        OutOfFold.refitted(replace(task, source=same, targets=(np.ones((8, 2)),)), RLS2(alpha=1.0), 1.0)
+
+
+def test_features_of_constant_kernels_add_nothing():
+    """Kernels that centring leaves nothing of, among those with features."""
+    task = made_task((Linear().on([0]), Constant(2.0), Linear().on([1, 2])), explicit=True)
+    model = made_model(task, features=features_of(task), weights=np.ones((2, 3)))
+    assert model.normalizers[0].constant.tolist() == [False, True, False]
+    new = Table(np.random.default_rng(3).normal(size=(4, 3)))
+    parts = model.contributions(new)
+    assert not parts[:, 1].any()
+    np.testing.assert_allclose(parts.sum(axis=1) + model.intercept, model.decision(new), rtol=1e-10)
+    assert not model.effective[:, 1].any()
+    [(where, phi)] = NewRows(task.source, new, model.normalizers[0]).features(model.features)
+    assert (where, phi.shape) == (slice(0, 4), (4, 4))
+    assert not phi[:, 1].any()
+    means = task.sample_weight @ task.source.table.values / task.sample_weight.sum()
+    np.testing.assert_allclose(phi[:, [0, 2, 3]], new.values - means)
 
 
 def test_views_are_read_from_labels():

@@ -611,11 +611,14 @@ def test_functions_pass_zero_between_neighbours(recorded):
         there = ~np.isnan(known)
         np.testing.assert_allclose(low[there], known[there], rtol=1e-14, atol=1e-25)
         np.testing.assert_allclose(high[there], known[there], rtol=1e-14, atol=1e-25)
-        recorded(f"steps {k}", [len(asked), low[5:6], high[5:6]])
+        # exponentials of other processors differ in the last digit
+        recorded(f"steps {k}", len(asked), rtol=0.1)
+        recorded(f"ends {k}", [low[5:6], high[5:6]])
     asked.clear()
     # digits that are not known are not looked for
     low, high = crossing(function, -np.ones(9), np.ones(9), 1e8 * np.ones(9))
-    recorded("of few digits", [len(asked), low, high], rtol=1e-6)
+    recorded("fewer steps", len(asked), rtol=0.1)
+    recorded("of few digits", [low, high], rtol=1e-6)
 
 
 def test_limits_of_slopes_at_infinity(recorded):
@@ -679,8 +682,9 @@ def test_augmented_losses_ask_for_few_coefficients(name, recorded):
         asked.clear()
         t = smooth.intercept(f, start)
         assert abs(smooth.coefficients(f + t).sum()) <= 1e-12 * np.abs(at).sum()
-        found.append([t, len(asked)])
-    recorded("found", [at, smooth.curvature(f), found], rtol=1e-5)
+        found.append(len(asked))
+    recorded("found", [at, smooth.curvature(f), t], rtol=1e-5)
+    recorded("steps", found, atol=1.0)
     assert replace(smooth, fit_intercept=False).intercept(f, 7.0) == 0.0
 
 
@@ -729,3 +733,40 @@ def test_flags_of_losses_are_what_they_were(recorded):
 
     assert Linked.scores
     assert Linked.name == "Linked"
+
+
+def test_a_step_that_is_no_number_ends_a_machine(monkeypatch):
+    """With what it has, and not as one whose steps are used up."""
+
+    class Broken:
+        def __init__(self, K, W, fit_intercept):
+            self.size = len(K)
+
+        def solve_scaled(self, scaled):
+            return np.full(self.size, np.nan), 0.0
+
+    monkeypatch.setattr("kernelweave.machines.reweighted.Weighted", Broken)
+    for name in ("logistic", "poisson"):
+        K, machine, *_ = fixed_rows(name)
+        found = machine.solve(K, tol=1e-9)
+        assert (found.status, found.n_iter) == (kw.solvers.Status.STALLED, 1)
+        assert np.isfinite(found.gap)
+
+
+@pytest.mark.parametrize("name", ["hinge", "huber", "quantile"])
+def test_the_best_intercept_is_looked_for_between_residuals(name, recorded):
+    """Of three formulas: how often the slope is asked, from near and far."""
+    _, machine, _, f, _ = fixed_rows(name)
+    asked = []
+
+    class Counted(type(bare(machine.loss))):
+        def slope(self, y, f):
+            asked.append(len(y))
+            return super().slope(y, f)
+
+    found = []
+    for shift in (0.0, 40.0, -300.0):
+        asked.clear()
+        found.append([Counted().intercept(machine.y, machine.costs, f + shift) + shift, len(asked)])
+    assert set(asked) == {32}
+    recorded("found", found, rtol=1e-5)
