@@ -1350,6 +1350,13 @@ def test_parts_of_sources_have_what_kernels_learn_from_targets():
     assert again.take(np.array([2])).kernels[0].level == pytest.approx(targets[7].sum())
     source.learn_as(rows, part)
     assert source.take(rows).kernels[0].level == pytest.approx(targets[part].sum())
+    more = {"max_memory": 3e8, "rank_tol": 1e-3, "standardize": True, "imputer": Impute(), "explicit": True}
+    for own in (
+        TableSource([Linear()], table, **more),
+        TableSource([Linear()], table, targets=targets, **more),
+    ):
+        for part in (own.take(np.arange(5)), own.with_kernels([Linear(), Linear().on([1])])):
+            assert {name: getattr(part, name) for name in more} == more
     others = source.with_kernels([OfTargets()])
     assert others.kernels[0].level == pytest.approx(targets.sum())
     np.testing.assert_array_equal(others.sample_weight, weight)

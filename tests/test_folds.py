@@ -42,6 +42,7 @@ from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.task import SolvedProblem, Task, path_task, problems_of, silent
 from kernelweave.learners.folds import by_value, deal
 from kernelweave.machines.losses import as_loss
+from kernelweave.machines.machine import Machine
 from kernelweave.normalizers import resolve
 from kernelweave.views import Table
 
@@ -206,9 +207,11 @@ FOLDS = [(np.arange(6, 24), np.arange(6)), (np.r_[:10, 17:24], np.arange(10, 17)
         (kw.learners.SimpleMKL(), {"outputs": 3, "classes": True}),
         (kw.learners.SimpleMKL(), {"outputs": 3, "classes": True, "explicit": True}),
         (kw.learners.LpMKL(loss="huber"), {"explicit": True, "normalize": None}),
+        (kw.learners.LpMKL(loss="huber"), {"explicit": True}),
+        (kw.learners.SimpleMKL(), {"outputs": 3, "classes": True, "normalize": "within-class"}),
         (kw.learners.TwoLayerMKL(), {"outputs": 2, "classes": True}),
     ],
-    ids=["shared", "own", "relaxed", "machines", "features", "huber", "layers"],
+    ids=["shared", "own", "relaxed", "machines", "features", "huber", "centred", "of each", "layers"],
 )
 def test_values_of_test_rows_are_those_of_models_of_the_training_rows(learner, options):
     """At every point of a path, output by output, whatever a solution is made of; and of some of the problems."""
@@ -714,14 +717,28 @@ def test_costs_are_scored_with_held_kernels(loss, recorded, monkeypatch):
     ball = kw.weight_sets.LpBall(1.5)
     given = task, problems, as_loss(loss), ball, rows, folds, costs, score
     whole = score_costs(*given)
-    recorded(
-        "scores",
-        [whole.scores, whole.weights, whole.values, whole.positions, whole.interrupted],
-        rtol=1e-4,
-        atol=1e-6,
-    )
+    Y, stack = np.concatenate(task.targets, axis=1), problems[0].gram.restrict(rows)
+    for k in range(2):
+        own, scale = whole.weights[0][k], problems[k].normalizer.scale
+        np.testing.assert_array_equal(own, np.repeat(own[:1], 4, axis=0))
+        how = {"loss": loss, "sample_weight": task.sample_weight[rows]}
+        best = kw.solve_svm_mkl(stack, Y[rows, k], 1.0, ball, scale=scale, tol=1e-6, **how)
+        K = stack.combine(own[0] * scale)
+        machine = Machine(Y[rows, k], 1.0, as_loss(loss), task.sample_weight[rows]).solve(K, tol=1e-8)
+        # the weights are learnt to 1e-2 of the objective at C = 1
+        assert best.dual <= machine.primal <= 1.015 * best.primal
+        for (train, test), values in zip(folds, whole.values, strict=True):
+            for C, found in zip(costs, values[:, :, k], strict=True):
+                machine = Machine(Y[rows[train], k], C, as_loss(loss), task.sample_weight[rows[train]])
+                exact = machine.solve(np.ascontiguousarray(K[np.ix_(train, train)]), tol=1e-10)
+                f = K[np.ix_(test, train)] @ exact.dual_coef + exact.intercept
+                # machines on folds are solved to 3e-3
+                np.testing.assert_allclose(found, f, atol=0.03 * max(1.0, np.abs(f).max()))
+    for (_, test), values, own in zip(folds, whole.values, whole.scores, strict=True):
+        assert own.tolist() == [score(f, test) for f in values]
+    assert (whole.positions.tolist(), whole.interrupted, whole.stopped) == ([0, 1, 2, 3], False, False)
     part = score_costs(*given, report=report)
-    assert part.interrupted == part.stopped == True  # noqa: E712
+    assert (part.interrupted, part.stopped) == (True, True)
     assert len(part.scores) == 1
     recorded("told", told)
     monkeypatch.setattr(folds_module, "KEPT_BYTES", 0)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import kernelweave as kw
-from kernelweave.machines import smo
+from kernelweave.machines import smo, svm
 from kernelweave.machines.losses import EpsilonInsensitive, Hinge, Logistic, SquaredHinge
 from kernelweave.machines.machine import Machine, OnKernel
 from oracles import exact_values, svc_by_conic, svm_value, svr_by_conic
@@ -697,3 +697,27 @@ def test_a_machine_says_what_it_is(rng):
     assert on.machine.certify(K, apart, 0.0).gap == np.inf
     assert on.machine.certify(K, b, 0.25, 1e-6).rounding > 1e5 * certificate.rounding
     assert free.values(b, K @ b).intercept == 0.0
+
+
+@pytest.mark.parametrize("name", ["solve_svc", "solve_l2svc", "solve_svr", "solve_klr"])
+def test_options_of_functions_are_those_of_machines(name, monkeypatch):
+    """Every one of them arrives, and none by default."""
+    given, solve = [], getattr(kw.solvers, name)
+    monkeypatch.setattr(svm, "as_kernel", lambda *args, **more: given.append([args, more]) or args[0])
+    monkeypatch.setattr(svm, "_solve", lambda *args: given.append(args))
+    K, y, weight, start = np.eye(3), np.array([1.0, -1.0, 1.0]), np.array([1.0, 0.5, 2.0]), np.zeros(3)
+    loss = {"solve_svc": Hinge(), "solve_l2svc": SquaredHinge(), "solve_klr": Logistic()}.get(name)
+    more = {"sample_weight": weight, "tol": 1e-3, "max_iter": 7, "start": start}
+    solve(K, y, 2.5, on_indefinite="clip", check=False, **more)
+    assert given[0][0][0] is K
+    assert (given[0][0][1:], given[0][1]) == (("clip",), {"check": False})
+    assert given[1][0] == (loss or EpsilonInsensitive(0.1))
+    assert [given[1][k] is one for k, one in ((1, K), (2, y), (4, weight), (7, start))] == [True] * 4
+    assert (given[1][3], given[1][5], given[1][6]) == (2.5, 1e-3, 7)
+    given.clear()
+    solve(K, y, 1.0)
+    assert (given[0][0][1:], given[0][1]) == (("raise",), {"check": True})
+    assert given[1][4:] == (None, 1e-6, None, None)
+    if loss is None:
+        solve(K, y, 1.0, 0.4)
+        assert given[3][0] == EpsilonInsensitive(0.4)
