@@ -491,7 +491,33 @@ def test_exported_certificates_are_what_they_were(tmp_path, recorded):
         contents[name] = json.loads((tmp_path / "x.kwcert").read_text("utf8"))
         assert list(contents[name].pop("hashes")) == ["kernels", "y"]
         assert len(contents[name].pop("seal")) > 10
-    recorded("contents", contents)
+    problem_in_numbers = {
+        "loss": "huber", "epsilon": 0.0, "delta": 0.3, "C": 2.0, "sample_weight": [1.0, 0.5, 0.0], "scale": [2.0, 3.0],
+        "regularization": 0.5, "set": "LpBall", "set_value": 1.5, "intercept": False, "criterion": "machine",
+    }  # fmt: skip
+    fit = {
+        "weights": [0.25, 0.75], "dual_coef": [[1.0, 0.0, -1.0]], "intercept": [0.5], "proof": [[1.0, 2.0, 3.0]],
+        "feature_coef": [[1.0, 1.0]], "ball": [], "radius2": 1.0,
+    }  # fmt: skip
+    claim = {"primal": 4.0, "gap": 0.75, "rounding": 0.25, "status": "MAX_ITER"}
+    whole = {
+        "format": contents["machine"]["format"],
+        "problem": problem_in_numbers,
+        "fit": fit,
+        "claim": claim,
+    }
+    assert whole["format"].startswith("kernelweave certificate ")
+    aligned = whole | {
+        "problem": problem_in_numbers | {"set": "none", "criterion": "alignment"},
+        "claim": claim | {"primal": -4.0},
+    }
+    each = {"dual_coef": [[1.0] * 3] * 2, "intercept": [0.5, 0.5], "feature_coef": []}
+    assert contents == {
+        "machine": whole,
+        "alignment": aligned,
+        "ball": whole | {"fit": fit | {"ball": [0.5, 0.5, 0.0], "radius2": 4.0}},
+        "outputs": whole | {"fit": fit | each},
+    }
     problem.statement = lambda solution: stated
     said = []
     for own, given, data in (

@@ -62,7 +62,7 @@ from kernelweave.fitting.out_of_fold import OutOfFold
 from kernelweave.fitting.rowless import REFUSAL, RowlessSource
 from kernelweave.fitting.source import Source, TableSource
 from kernelweave.fitting.task import NormalizedProblem, Report, SolvedProblem, Task, problems_of, silent
-from kernelweave.results import RelaxedSolution, Status, relative_gap
+from kernelweave.results import Certificate, RelaxedSolution, Status, relative_gap
 from kernelweave.views import Table
 
 Array = NDArray[np.float64]
@@ -382,10 +382,9 @@ class BaseMKL(CallbackSupportMixin, ReadingMixin):
                 chosen = candidates.choose(task, problems, learner, report)
                 self._store_choice(candidates, chosen, learner)
             alpha, solved = chosen.alpha, chosen.solved
-            learner = clone(learner)
             if getattr(learner, "relax", None) == "auto":
                 # parameters chosen once are not chosen again on folds of the training rows
-                learner.set_params(relax=getattr(solved[0].solution, "relax", None))
+                learner = clone(learner).set_params(relax=getattr(solved[0].solution, "relax", None))
             decision = self._decision(task, learner, chosen)
             self._store(Model.of(task, learner, alpha, solved, encoder, *decision), solved, why)
         self._callback_fit_ctx.call_on_fit_task_end(estimator=self)
@@ -640,15 +639,11 @@ class BaseMKL(CallbackSupportMixin, ReadingMixin):
             self.defaults_["approximation"] = self.gram_
         if model.features is not None:
             self.feature_coef_ = model.features.coef[:, 0] if model.flat else model.features.coef
-        self.objective_ = float(sum([r.primal for r in results]))
-        self.gap_ = float(sum([r.gap for r in results]))
-        self.rel_gap_ = relative_gap(self.objective_, self.gap_)
-        failed = [r for r in results if not r.status.ok]
-        unsolved = [r for r in failed if r.status is not Status.INTERRUPTED]  # that warning was given already
-        self.status_ = (failed or results)[0].status.name.lower()
-        self.n_iter_ = int(max([1, *[r.n_iter for r in results]]))
-        histories = [h for r in results for h in (getattr(r, "histories", ()) or (r.history,))]
-        self.history_ = [{k: np.asarray(v) for k, v in history.items()} for history in histories]
+        total = Certificate.total([r.certificate for r in results])
+        self.objective_, self.gap_ = float(total.primal), float(total.gap)
+        self.rel_gap_, self.status_ = relative_gap(self.objective_, self.gap_), total.status.name.lower()
+        self.n_iter_ = int(max(1, *[r.n_iter for r in results]))
+        self.history_ = [dict(one.trace) for r in results for one in getattr(r, "outputs", ()) or (r,)]
         relaxed = [r for r in results if isinstance(r, RelaxedSolution)]
         if relaxed:
             self.relax_ = relaxed[0].relax
@@ -665,6 +660,8 @@ class BaseMKL(CallbackSupportMixin, ReadingMixin):
         self.uninformative_kernels_ = [
             (str(names[m]), kind) for kind in ("identity", "constant") for m in found[kind]
         ]
+        # of an interruption there was a warning already
+        unsolved = [r for r in results if not (r.certificate.status.ok or r.status is Status.INTERRUPTED)]
         if unsolved:
             worst = max(unsolved, key=lambda r: r.rel_gap)
             gap = "" if worst.status.is_of_descent else f" with relative gap {worst.rel_gap:.1e}"

@@ -202,7 +202,7 @@ class Parameters(BaseEstimator):
 
     def _resolved_learner(self) -> learners.Learner:
         """The learner with the regularisation parameter, tolerance, iterations and processes of the estimator."""
-        learner, found = self._named_learner(), {}
+        learner = clone(self._named_learner())
         for name, value in (("C", self.C), ("alpha", self.alpha)):
             if value is None:
                 continue
@@ -215,7 +215,7 @@ class Parameters(BaseEstimator):
                 )
             # "auto" is chosen later
             if (name, value) != ("C", "auto"):
-                found[name] = value
+                setattr(learner, name, value)
         known = learner.get_params(deep=False)
         for name in ("tol", "max_iter", "n_jobs"):
             value = getattr(self, name)
@@ -225,11 +225,8 @@ class Parameters(BaseEstimator):
                 raise InputError(
                     f"`{name}` is for learners that have it, and {type(learner).__name__} does not. Leave it out."
                 )
-            found[name] = value
-        if found:
-            learner = clone(learner)
-            vars(learner).update(found)
-            learner.check()
+            setattr(learner, name, value)
+        learner.check()
         return learner
 
     def _named_learner(self) -> learners.Learner:

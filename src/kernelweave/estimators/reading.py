@@ -333,10 +333,8 @@ class ReadingMixin(Parameters):
             "imputer": imputer,
             "targets": targets if learns else None,
         }
-        views: dict[str, Any] = {}
-        grouped = isinstance(table, BlockTable) or any(kernel.view != "all" for kernel in kernels)
-        if grouped and self.missing_views != "error":
-            views = views_of(kernels, table)
+        several = isinstance(table, BlockTable) or any(kernel.view != "all" for kernel in kernels)
+        views = views_of(kernels, table) if several and self.missing_views != "error" else {}
         some = len(views) >= 2
         cells = check_cells(kernels, table, views if some else {}, imputer) if lost else {}
         made: TableSource

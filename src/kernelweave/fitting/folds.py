@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 from kernelweave._checks import InputError, count_dimensions
 from kernelweave._loops import core
 from kernelweave._parameters import Whole, check_value, shown
+from kernelweave._threads import blas_threads_for
 from kernelweave._types import Labels, Splits
 from kernelweave.fitting.prediction import Expansions, FeatureForm, KnownRows, NewRows
 from kernelweave.fitting.task import (
@@ -995,7 +996,8 @@ class _HeldKernels:
         self.problem = KernelProblem(gram, machine, scale, ball)
         self.weights = ball.start(gram.n_kernels) if weights is None else weights
         if weights is None and not machine.one_class:
-            found = solve_problem(self.problem, "dual-newton", tol=WEIGHTS_TOL, certified=False)
+            with blas_threads_for(gram.n_samples):
+                found = solve_problem(self.problem, "dual-newton", tol=WEIGHTS_TOL, certified=False)
             self.weights = found.weights
         self._matrix: Array | None = None
 

@@ -452,10 +452,11 @@ def resolve(learner: str | Learner) -> Learner:
     if isinstance(learner, Learner):
         chosen = learner
     elif isinstance(learner, str):
-        if learner not in LEARNERS:
+        kind = LEARNERS.get(learner)
+        if kind is None:
             load_extensions()
-            check_known(learner, LEARNERS, "learner")
-        chosen = LEARNERS[learner]()
+            kind = LEARNERS[check_known(learner, LEARNERS, "learner")]
+        chosen = kind()
     else:
         raise InputError(
             f"`learner` must be a name ({', '.join(map(repr, LEARNERS))}) or a learner, got {learner!r}."

@@ -111,7 +111,7 @@ def solve_meb(
 
     found, product = Run(problem, tol, max_iter, begin).solution()
     b = found.dual_coef
-    return found.extended(
+    return found.solution.extended(
         Ball,
         certificate=replace(found.certificate, kind="ball"),
         radius2=found.primal - found.own_gap,

@@ -30,11 +30,11 @@ from kernelweave._parameters import ReadableSignature
 from kernelweave._threads import blas_threads_for
 from kernelweave._types import Array, Index
 from kernelweave.machines.bordered import Bordered, Coupled, Root, Weighted
-from kernelweave.machines.box import UNBOUNDED, Box, BoxProblem, Values, WithData, kernel_product
+from kernelweave.machines.box import UNBOUNDED, Box, BoxProblem, Trained, Values, WithData, kernel_product
 from kernelweave.machines.rounding import EPS, imbalance, sum_error
 from kernelweave.machines.smo import Run
 from kernelweave.machines.smooth import crossing, limits_of, solve_augmented
-from kernelweave.results import REACHED, Certificate, MachineSolution, Status
+from kernelweave.results import REACHED, Status
 
 #: Step of numerical derivatives, as a share of the size of the numbers.
 DIFFERENCE = 6e-6
@@ -664,7 +664,7 @@ class Loss(InheritedTexts, ABC):
 
     def solve(
         self, machine: WithData, K: Array, tol: float, start: Array | None, entry_error: float
-    ) -> MachineSolution:
+    ) -> Trained:
         """Solve a machine of this loss on one kernel; everything was checked, see `Machine.solve`.
 
         Parameters
@@ -701,14 +701,9 @@ class Loss(InheritedTexts, ABC):
         ended = REACHED[used_up()] or Status.STALLED
         if all_steps and at.gap > tol * abs(at.primal):
             ended = Status.MAX_ITER
-        return MachineSolution(
-            np.ones(1),
-            b,
-            at.intercept,
-            Certificate.of("machine", at.primal, at.gap, rounding, ended, tol=tol),
-            n_iter=n_iter,
-            infeasibility=machine.infeasibility(b),
-        )
+        gap = at.gap if np.isfinite(at.primal) else np.inf
+        own = b, at.intercept, at.primal, gap, rounding, ended, tol, n_iter
+        return Trained(*own, machine.infeasibility(b))
 
     def _iterate(self, machine: WithData, K: Array, start: Array, tol: float) -> tuple[Array, int, bool]:
         """Coefficients of rows that all have a cost, the number of systems, and whether all were used up."""
@@ -821,7 +816,7 @@ class BoxLoss(Loss):
 
     def solve(
         self, machine: WithData, K: Array, tol: float, start: Array | None, entry_error: float
-    ) -> MachineSolution:
+    ) -> Trained:
         if not machine.fit_intercept:
             return super().solve(machine, K, tol, start, entry_error)
         problem = BoxProblem(K, machine.box, entry_error=entry_error)

@@ -12,6 +12,7 @@ machines, Journal of Machine Learning Research 6 (2005), 1889-1918: the choice o
 
 from __future__ import annotations
 
+import math
 from operator import attrgetter
 
 import numpy as np
@@ -24,11 +25,12 @@ from kernelweave.machines.box import (
     INDEFINITE,
     BoxProblem,
     Point,
+    Trained,
     Values,
     kernel_product,
 )
 from kernelweave.machines.polish import polish
-from kernelweave.results import REACHED, Certificate, MachineSolution, Status
+from kernelweave.results import REACHED, Status
 
 #: Curvatures below minus this share of the diagonal exceed rounding errors, even of float32 kernels.
 NEGATIVE = 1e-6
@@ -111,8 +113,8 @@ class Run:
         self.resolution, self.value = here.resolution, here.value
         return here
 
-    def solution(self) -> tuple[MachineSolution, Array]:
-        """Solve until ``gap <= tol * |primal|``: a solution, and its product with the kernel."""
+    def solution(self) -> tuple[Trained, Array]:
+        """Solve until ``gap <= tol * |primal|``: the machine, and the product of its coefficients with the kernel."""
         problem, tol, again = self.problem, self.tol, False
         # a warm start gets more rounds, because the next method discards it
         if not (self.met or self.rounds(FIRST_ROUNDS + 3 * self.warm - self.turns)):
@@ -137,14 +139,15 @@ class Run:
             ended = Status.STALLED
             if at.gap > allowed:
                 ended = Status.MAX_ITER if self.steps >= self.limit else REACHED[used_up()] or ended
-            certificate = Certificate.of("machine", at.primal, at.gap, rounding, ended, tol=tol)
-            if again or certificate.status is not Status.ROUNDING or not rounding < allowed:
+            if again or not at.gap <= allowed < at.gap + rounding or not rounding < allowed:
                 break
             # another try, if rounding leaves a part of the tolerance
             again, self.tol, self.idle = True, 0.5 * (allowed - rounding) / abs(at.primal), 0
             self.rounds()
-        n_iter, off = self.steps + self.systems, best.infeasibility
-        return MachineSolution(np.ones(1), b, at.intercept, certificate, n_iter, infeasibility=off), product
+        # no tolerance is a share of infinity
+        gap = at.gap if math.isfinite(at.primal) else math.inf
+        found = b, at.intercept, at.primal, gap, rounding, ended, tol, self.steps + self.systems
+        return Trained(*found, best.infeasibility), product
 
     def rounds(self, most: float = np.inf) -> bool:
         """Run at most that many rounds of SMO and Newton; returns whether the tolerance is met."""
