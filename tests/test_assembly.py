@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import kernelweave as kw
 from kernelweave._checks import MEMORY_SHARE, InputError, memory_budget
@@ -28,7 +29,7 @@ from kernelweave.kernels import (
     Polynomial,
 )
 from kernelweave.kernels.steps import column_statistics
-from kernelweave.views import Table
+from kernelweave.views import Table, as_table
 
 KERNELS = (
     Linear().on([0]),
@@ -205,6 +206,18 @@ def test_factors_from_columns_have_the_room_that_is_left(rng, monkeypatch):
     wide = [Custom(lambda a, b: (a @ b.T + 1.0) ** 2)]
     assert isinstance(source(Table(X[:, :2]), wide, max_memory=1e3, rank_tol=1e-12).gram(), TileGram)
     assert isinstance(source(Table(X[:, :1]), wide, max_memory=1e4, rank_tol=1e-12).gram(), FactorGram)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_factors_of_kernels_of_angles_have_the_lengths_of_rows(form, rng):
+    """Of one column they have rank 2 or 1, and are found from single columns of the matrix."""
+    X = rng.normal(size=(N, 2))
+    kernels = [ArcCosine(degree=1).on([1]), ArcCosine(degree=1).on([0])]
+    rows = TableSource(kernels, as_table(form(X)), max_memory=1e9, rank_tol=1e-6)
+    gram = rows.gram()
+    assert isinstance(gram, FactorGram)
+    # angles near zero have half of the digits
+    np.testing.assert_allclose(matrices(gram), direct(kernels, X), atol=1e-4)
 
 
 def test_features_need_their_room(rng, monkeypatch):

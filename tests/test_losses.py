@@ -785,3 +785,36 @@ def test_the_best_intercept_is_looked_for_between_residuals(name, recorded):
         found.append([Counted().intercept(machine.y, machine.costs, f + shift) + shift, len(asked)])
     assert set(asked) == {32}
     recorded("found", found, rtol=1e-5)
+
+
+def test_slopes_at_kinks_are_the_steeper_ones():
+    y, away = np.ones(3), np.array([-1.0, 0.0, 1.0])
+    for q, slope in ((0.3, 0.7), (0.5, -0.5), (0.7, -0.7)):
+        assert Quantile(q).slope(y, y + away).tolist() == [-q, slope, 1.0 - q]
+    assert as_loss("hinge").slope(y, np.array([0.5, 1.0, 1.5])).tolist() == [-1.0, -1.0, 0.0]
+    assert as_loss("hinge").slope(-y, -np.array([0.5, 1.0, 1.5])).tolist() == [1.0, 1.0, 0.0]
+    tube = as_loss("epsilon-insensitive", 0.25)
+    assert tube.slope(y, y + 0.25 * away).tolist() == [-1.0, 0.0, 1.0]
+    assert as_loss("huber").second_derivative(y, y + away * [1.0, 1.0, 1.5]).tolist() == [1.0, 1.0, 0.0]
+    assert as_loss("squared-hinge").second_derivative(y, np.array([0.5, 1.0, 1.5])).tolist() == [
+        1.0,
+        0.0,
+        0.0,
+    ]
+
+
+def test_errors_of_gaps_of_counts_by_hand():
+    """Twice those of the mean at which coefficients are optimal, times the slope of the gap there, and of its terms."""
+    eps, loss = np.finfo(float).eps, as_loss("poisson")
+    y, costs, f = np.array([2.0, 0.0, 5.0]), np.array([1.0, 3.0, 0.5]), np.array([1.5, -1.0, 1.7])
+    b = np.array([0.5, -0.6, 2.5])  # the mean of the last row is zero
+    rest, mean = np.array([1.5, 0.2, 0.0]), np.exp(f)
+    off = 2.0 * eps * (y + rest)
+    steep = np.abs(np.log(np.maximum(rest, off)) - f) + np.array([0.5, 0.5, 2.0])
+    terms = 0.0
+    for a in (y, rest):
+        size = np.abs(mean - a)
+        logs = a * np.abs(f) + np.abs(a * np.log(np.where(a > 0, a, 1.0)))
+        terms = terms + np.where(size > 0.5 * a, size + logs, size)
+    wanted = costs @ (off * steep + 4.0 * eps * terms)
+    assert loss.gap_error(y, costs, b, f) == pytest.approx(wanted, rel=1e-9, abs=0.0)

@@ -690,8 +690,8 @@ def rows_without_views(n, seed, patterns, *, blocks=True):
 
 
 #: Of 17 rows each: `c` and `d` meet in few of them, and some have one view only.
-LOST = ("d", "ad", "", "bd", "cd", "c", "d", "abd", "c", "d", "cb", "acd", "c", "d", "c", "d", "cd")
-ASKED = ("", "a", "bc", "abc", "abd", "bcd", "acd", "d", "c", "ab", "ad", "bd", "b", "cd", "ac", "", "abd")
+LOST = ("d", "ad", "", "bd", "cd", "c", "d", "dba", "c", "d", "cb", "acd", "c", "d", "c", "d", "cd")
+ASKED = ("", "a", "bc", "abc", "dba", "bcd", "acd", "d", "c", "ab", "ad", "bd", "b", "cd", "ac", "", "dba")
 
 
 def partial_source(how, *, n=51, lost=LOST, weighted=True, blocks=True, **options):
