@@ -16,6 +16,7 @@ from scipy import sparse
 import kernelweave as kw
 from journeys import OF_ROUNDING, journey, roundings, settings_of
 from kernelweave._checks import InputError
+from kernelweave.gram.features import as_groups
 from kernelweave.mkl.features import block_descent as path_module
 from kernelweave.mkl.features.problem import make_feature_problem
 from kernelweave.mkl.path import make_alphas
@@ -757,6 +758,105 @@ def test_progress_is_told_in_the_units_of_the_solution(unit):
         kw.FeatureStack(Z, groups), unit * y, 0.1, tol=1e-10, callback=lambda *told: seen.append(told)
     )
     assert seen[-1][1] == pytest.approx(found.primal, rel=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("piece", [2**20, 40])
+def test_numbers_of_a_stack_are_those_of_its_columns(piece, dtype, monkeypatch):
+    """Products, sums and parts of features in every form of memory, all at once and a few numbers at a time."""
+    monkeypatch.setattr("kernelweave.gram.features.PIECE", piece)
+    monkeypatch.setattr("kernelweave.gram.features.ROWS_AT_A_TIME", 7)
+    for form in [*FORMS, "whole numbers"]:
+        rng = np.random.default_rng(0)
+        Z, groups, _ = make(n=23)
+        Z = (np.round(4 * Z) if form == "whole numbers" else Z).astype(dtype)
+        stack = kw.FeatureStack(Z.astype(int) if form == "whole numbers" else FORMS[form](Z), groups)
+        Z, p = Z.astype(float), Z.shape[1]
+        close = {"rtol": 1e-12, "atol": 1e-12}
+        R, weight, index = rng.normal(size=(3, 23)), rng.uniform(0.2, 2.0, 23), np.array([3, 4, 5, 12, 0, 14])
+        assert (stack.n_samples, stack.n_features, stack.n_kernels) == (23, p, 6)
+        assert stack.widths.tolist() == np.diff(groups).tolist()
+        assert_allclose(stack.square_sums, np.square(Z).sum(axis=0), **close)
+        assert_allclose(stack.weighted_square_sums(weight), weight @ np.square(Z), **close)
+        assert_allclose(stack.products(R), R @ Z, **close)
+        assert_allclose(stack.columns(index), Z[:, index].T, **close)
+        coef = rng.normal(size=(2, 6))
+        assert_allclose(stack.combine(index, coef), coef @ Z[:, index].T, **close)
+        if form not in ("csr", "coo"):
+            assert_allclose(stack.piece(index, slice(4, 11)), Z[4:11, index].T, **close)
+        other = np.array([1, 2, 3])
+        for root in (None, np.sqrt(weight)):
+            W = np.eye(23) if root is None else np.diag(weight)
+            assert_allclose(stack.cross(index, other, root), Z[:, index].T @ W @ Z[:, other], **close)
+            found = stack.cross(index, index, root)
+            assert_allclose(found, Z[:, index].T @ W @ Z[:, index], **close)
+            assert_allclose(found, found.T, rtol=1e-14 if form in ("csr", "coo") else 0.0, atol=1e-14)
+            single = stack.cross(index, index, root, single=True)
+            assert_allclose(single, found, rtol=1e-5, atol=1e-4)
+            assert_allclose(
+                stack.cross(index, other, root, single=True), Z[:, index].T @ W @ Z[:, other], atol=1e-4
+            )
+        changed = stack.columns(index)
+        changed[:] = 0.0
+        assert_allclose(stack.columns(index), Z[:, index].T, **close)
+        some = stack.restrict(np.array([7, 2, 2]))
+        assert_allclose(some.products(np.eye(3)), Z[[7, 2, 2]], **close)
+        assert some.groups.tolist() == groups.tolist()
+        assert stack.owned(np.array([2, 0])).tolist() == [4, 5, 6, 7, 8, 0, 1, 2]
+        gram = stack.gram(np.array([2, 0]))
+        assert gram.offsets.tolist() == [0, 5, 8]
+        assert_allclose(
+            gram.combine(np.array([1.0, 2.0])), Z[:, 4:9] @ Z[:, 4:9].T + 2 * Z[:, :3] @ Z[:, :3].T, **close
+        )
+        assert stack.gram().n_kernels == 6
+        kind = (
+            "sparse"
+            if form in ("csr", "coo")
+            else "float64"
+            if form == "whole numbers"
+            else np.dtype(dtype).name
+        )
+        assert repr(stack) == f"FeatureStack(23 samples, {p} features in 6 blocks, {kind})"
+        assert stack.precision == np.finfo(float).eps
+
+
+def test_features_as_factors_are_stacks_again():
+    Z, groups, _ = make(n=9)
+    gram = kw.gram.FeatureGram(np.ascontiguousarray(Z.T), groups)
+    stack = gram.stack()
+    assert np.shares_memory(stack.Z, gram.rows)
+    assert_allclose(stack.Z, Z)
+    some = gram.take(np.array([3, 1]))
+    assert isinstance(some, kw.gram.FeatureGram)
+    assert some.stack().groups.tolist() == [0, 2, 3]
+    part = kw.gram.FeatureGram(gram.rows, groups[2:])
+    assert_allclose(part.stack().Z, Z[:, groups[2] :])
+    assert part.stack().groups.tolist() == (groups[2:] - groups[2]).tolist()
+    assert gram.describe() == "6 kernels as 16 features, 0.0 MiB"
+
+
+def test_starts_of_blocks_are_read():
+    """As many columns as they say, where the number is not known."""
+    for given, count, wanted in (
+        (None, 3, [0, 1, 2, 3]),
+        (None, 0, [0]),
+        ([0, 2, 5], 0, [0, 2, 5]),
+        ([0.0, 2.0], 2, [0, 2]),
+        ((0, 4), 4, [0, 4]),
+    ):
+        found = as_groups(given, count)
+        assert (found.tolist(), found.dtype) == (wanted, np.int64)
+    for wrong, count in (
+        ([0, 2, 5], 4),
+        ([0, 2, 5], 6),
+        ([0, 0, 2], 0),
+        ([1, 2], 0),
+        ([0], 0),
+        ([[0, 1]], 0),
+        ([0, np.nan], 0),
+    ):
+        with pytest.raises(InputError, match="`groups` must"):
+            as_groups(wrong, count)
 
 
 # ---- the way of the solver ------------------------------------------------------------------------

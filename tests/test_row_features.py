@@ -13,10 +13,12 @@ from pathlib import Path
 import joblib
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.metrics import roc_auc_score
 
 import kernelweave as kw
 from journeys import NEAR, OF_ROUNDING, journey, roundings, settings_of
+from kernelweave.gram.chunked import ChunkedFeatures, SampledRows
 from kernelweave.mkl.features import newton
 from kernelweave.rows import sampling, sources
 
@@ -572,6 +574,57 @@ def test_scores_of_margins_are_means_over_folds(data: tuple[np.ndarray, ...]) ->
             np.testing.assert_allclose(
                 found.mean_accuracy, np.average(found.accuracy, axis=0, weights=share), rtol=1e-9
             )
+
+
+class Held(ChunkedFeatures):
+    """Rows that are held, in chunks of so many."""
+
+    def __init__(self, Z, y, weight, size, kind=np.asarray):
+        self.Z, self.y, self.sample_weight, self.size, self.kind_of = Z, y, weight, size, kind
+        self.groups, self.n_samples, self.n_given = np.array([0, 2, 5]), len(Z), len(Z)
+        at = np.array([1, 4, 7, 8])
+        self.sample = SampledRows(kind(Z[at]), at, np.array([2.0, 3.0, 1.0, 4.0]))
+
+    def over_all(self, work, beside):
+        vectors, sums = [], []
+        for first in range(0, len(self.Z), self.size):
+            part = slice(first, first + self.size)
+            own, total = work(self.kind_of(self.Z[part]), [values[part] for values in beside])
+            vectors.append(own)
+            sums.append(total)
+        return (
+            [np.concatenate(own) for own in zip(*vectors, strict=True)],
+            tuple(np.sum(own, axis=0) for own in zip(*sums, strict=True)),
+        )
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("size", [3, 100])
+def test_passes_over_chunks_are_those_over_rows(size, kind) -> None:
+    """Of all rows and of some, whose chunks are read whole."""
+    rng = np.random.default_rng(0)
+    Z, y, weight = rng.normal(size=(10, 5)), rng.normal(size=10), rng.uniform(0.5, 2.0, 10)
+    whole = Held(Z, y, weight, size, kind)
+    R, index, coef = rng.normal(size=(2, 10)), np.array([4, 0]), rng.normal(size=(3, 2))
+    assert (whole.n_features, whole.n_kernels, whole.widths.tolist()) == (5, 2, [2, 3])
+    np.testing.assert_allclose(whole.products(R), R @ Z, atol=1e-12)
+    np.testing.assert_allclose(whole.combine(index, coef), coef @ Z[:, index].T, atol=1e-12)
+    rows = np.array([0, 1, 5, 7, 8])
+    some = whole.restrict(rows)
+    np.testing.assert_allclose(some.products(R[:, rows]), R[:, rows] @ Z[rows], atol=1e-12)
+    np.testing.assert_allclose(some.combine(index, coef), coef @ Z[rows][:, index].T, atol=1e-12)
+    assert (some.n_samples, some.n_given, some.kept.tolist()) == (5, 10, rows.tolist())
+    np.testing.assert_array_equal(some.y, y[rows])
+    np.testing.assert_array_equal(some.sample_weight, weight[rows])
+    assert some.sample.positions.tolist() == [1, 3, 4]
+    assert some.sample.shares.tolist() == [2.0, 1.0, 4.0]
+    np.testing.assert_array_equal(some.held().products(np.eye(3)), Z[[1, 7, 8]])
+    assert some.held().groups.tolist() == [0, 2, 5]
+    assert whole.kept is None
+    with pytest.raises(kw.InputError, match="cannot be left out once more"):
+        some.restrict(np.array([0]))
+    with pytest.raises(kw.InputError, match="need the 10 rows in memory"):
+        whole.gram()
 
 
 @pytest.mark.parametrize("case", [*LOSSES, "elastic net", "whole", "few passes"])
