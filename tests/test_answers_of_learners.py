@@ -16,7 +16,7 @@ import kernelweave as kw
 from kernelweave import InputError, learners
 from kernelweave._declarations import declared
 from kernelweave.gram import FeatureGram, as_gram
-from kernelweave.kernels import RBF, Linear, Polynomial
+from kernelweave.kernels import RBF, Linear, Metric, Polynomial
 from kernelweave.learners import LEARNERS, deep, folds, radius, solving
 from kernelweave.learners import base as learners_base
 from kernelweave.learners.base import Learner, TrainingSet
@@ -38,9 +38,13 @@ def said(value):
     return value if isinstance(value, str | bool | int | float | tuple | None) else repr(value)
 
 
-@pytest.mark.parametrize("name", sorted(LEARNERS))
-def test_declarations(name, recorded):
-    cls = LEARNERS[name]
+def test_declarations(recorded):
+    assert len(LEARNERS) == 23
+    for name, cls in LEARNERS.items():
+        compare_declarations(cls, lambda what, value, name=name: recorded(f"{name}, {what}", value))
+
+
+def compare_declarations(cls, recorded):
     learner = cls()
     flags = [flag for flag in FLAGS if flag != "scoring_loss" or cls.regression]
     recorded("class", {flag: said(getattr(learner, flag, "not there")) for flag in flags})
@@ -132,6 +136,7 @@ def shown(found):
     if upper := getattr(found, "upper_layers", ()):
         own["upper"] = [None if one is None else [one.cosine, *one.weights] for one in upper]
     own["outputs"] = len(getattr(found, "outputs", ()))
+    own["stationary"] = None if found.stationarity is None else np.asarray(found.stationarity) > 0.0
     return own
 
 
@@ -143,6 +148,7 @@ CASES = {
     "simple": learners.SimpleMKL(),
     "simple logistic": learners.SimpleMKL(loss="logistic"),
     "simple in one step": learners.SimpleMKL(solver="reduced-gradient", max_iter=1),
+    "simple cut short": learners.SimpleMKL(max_iter=1),
     "silp": learners.SILP(max_iter=2),
     "lp": learners.LpMKL(p=1.3),
     "lp 1": learners.LpMKL(p=1),
@@ -190,9 +196,30 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_solutions(name, problem, recorded):
+#: The first words of names of cases that are tested together.
+TOGETHER = {
+    "least squares": "rls2",
+    "margins": "simple silp lp elastic soft uniform best cardinality",
+    "before": "align alignf easy",
+    "radius": "rkl kl-c kl-c-eq10 do gaussian parametric",
+    "deep": "mlmkl dmkl 2lmkl deep nonlinear",
+}
+
+
+@pytest.mark.parametrize("kind", TOGETHER)
+def test_solutions(kind, problem, recorded):
     """A path of two points for classes, one output without a machine among them, and one of numbers."""
+    for name in [name for name in CASES if name.split()[0] in TOGETHER[kind].split()]:
+        compare_solutions(
+            name, problem, lambda what, value, name=name, **tol: recorded(f"{name}, {what}", value, **tol)
+        )
+
+
+def test_every_case_is_looked_at():
+    assert {name.split()[0] for name in CASES} == set(" ".join(TOGETHER.values()).split())
+
+
+def compare_solutions(name, problem, recorded):
     learner = CASES[name]
     before, heard = copy.deepcopy(learner.get_params()), []
     for task in ("classes", "numbers") if learner.regression else ("classes",):
@@ -201,6 +228,8 @@ def test_solutions(name, problem, recorded):
             continue
         if learner.own_intercept is False:
             training = replace(training, y=training.y[:, :2])
+        elif task == "numbers":
+            training = replace(training, y=training.y[:, :1])
         training = replace(training, report=lambda text: heard.append(text) and False)
         path = learner.path(training, np.array([1.0, 0.2]))
         assert len(path.solutions) == 2
@@ -211,7 +240,7 @@ def test_solutions(name, problem, recorded):
     recorded("layers", learner.layer_names())
 
 
-@pytest.mark.parametrize("name", ["simple", "lp", "elastic net 0", "soft margin", "uniform", "silp"])
+@pytest.mark.parametrize("name", ["simple", "lp", "simple cut short", "soft margin", "uniform", "silp"])
 def test_solutions_on_features(name, recorded):
     """Two outputs on features that are few, at three costs."""
     rng = np.random.default_rng(0)
@@ -223,6 +252,18 @@ def test_solutions_on_features(name, recorded):
     path = CASES[name].path(training, np.array([3.0, 1.0, 0.3]))
     assert len(path.solutions) == 3
     recorded("last", shown(path.solutions[-1]), rtol=2e-4, atol=2e-5)
+
+
+def test_metrics_of_columns():
+    learner = learners.MetricRLS2(by="rfm", form="full")
+    assert learner.column_step == Metric(by="rfm", form="full")
+    assert learners.MetricRLS2().column_step == Metric(by="ard", form="diagonal")
+    with pytest.raises(InputError, match="A full metric is learnt by 'rfm', got by='ard'"):
+        learners.MetricRLS2(form="full").check()
+    kernel = RBF(0.3).on([0, 1])
+    assert learner.prepared(kernel) == kernel.prepared(Metric(by="rfm", form="full"))
+    for given in (kernel.prepared(Metric()), kw.kernels.Precomputed()):
+        assert learner.prepared(given) is given
 
 
 class Plain(Learner):
