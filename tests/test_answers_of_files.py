@@ -570,6 +570,10 @@ def test_graphs_of_models(models, recorded, tmp_path):
     onnx = pytest.importorskip("onnx")
     kinds = {
         **{name: models[name] for name in ("regressor", "classes", "features", "frame", "layers", "nystroem")},
+        "layers of classes": kw.MKLClassifier([RBF(0.3), Linear()], learners.DeepUniform()).fit(X, THREE),
+        "two layers": kw.MKLClassifier(
+            [RBF(0.3), Linear(), Polynomial(2)], learners.NonlinearRLS2(max_iter=1), normalize="cosine"
+        ).fit(X, Y > 0),
         "cosine": kw.MKLClassifier([RBF(0.3), Linear()], "uniform", normalize="cosine").fit(X, THREE),
         "platt": kw.MKLClassifier([RBF(0.3)], "uniform").fit(X, Y > 0).calibrate("platt", cv=2),
         "temperature": kw.MKLClassifier([RBF(0.3)], "uniform").fit(X, THREE).calibrate("temperature", cv=2),
@@ -605,6 +609,7 @@ def calls():
         "last columns": lambda a, b, k: a[:, -2:] * b[:, :2],
         "no columns": lambda a, b, k: np.concatenate([a[:, 2:1], b], axis=1),
         "side by side": lambda a, b, k: np.concatenate([a, b > 0, k], axis=1),
+        "below each other": lambda a, b, k: np.concatenate([a, b]),
         "shapes": lambda a, b, k: np.reshape(a * b, (-1, 1, 3)),
         "choices": lambda a, b, k: np.where(a > b, a, 0.5),
         "choices of columns": lambda a, b, k: np.where(a[:, :1] > 0, b, 2),

@@ -337,8 +337,6 @@ def test_what_is_opened(tmp_path):
         source, blocks = open_rows(given, request)
         assert type(source) is kind
         assert blocks.columns == (None if request.target is None else tuple("abcdeu"))
-    torch = pytest.importorskip("torch")
-    assert type(open_rows(torch.asarray(Z), Request(Y))[0]) is ArrayRows
     for given in (3, {"a": 1}, b"x", dict, None):
         with pytest.raises(
             InputError, match=r"`rows` must be an array, a frame, a path of tables, or an iterator of"
@@ -692,7 +690,14 @@ def test_predictions(recorded):
             predict_rows(wrong, Z)
     with pytest.raises(InputError, match=r"\(In rows 11 to 59 of `rows`\.\)"):
         predict_rows(path, [Z[:11], Z[11:, :4]])
+
+
+def test_tensors_as_rows():
     torch = pytest.importorskip("torch")
+    assert type(open_rows(torch.asarray(Z), Request(Y))[0]) is ArrayRows
+    several = kw.solvers.rls2_path(
+        block_statistics(Z, TWO, groups=GROUPS), None, [1.0, 0.1], fit_intercept=True
+    )
     given = predict_rows(several, torch.asarray(Z))
     assert isinstance(given, torch.Tensor)
     np.testing.assert_allclose(given.numpy(), predict_rows(several, Z), rtol=1e-9)
@@ -797,6 +802,13 @@ def test_cross_validation_from_statistics(recorded):
         )  # fmt: skip
         scores = found.scores
         np.testing.assert_allclose(found.se_mse, scores.std(axis=0, ddof=1) / np.sqrt(3))
+    # shares of the variance have no unit
+    small = block_statistics(Z, 1e-3 * Y, groups=GROUPS, sample_weight=WEIGHT, folds=3)
+    large = block_statistics(Z, Y, groups=GROUPS, sample_weight=WEIGHT, folds=3)
+    shares = [validation.rls2_path_cv(one, [10.0, 0.1], tol=1e-8).r2 for one in (small, large)]
+    np.testing.assert_allclose(*shares, rtol=1e-6)
+    same = block_statistics(Z, np.ones(60), groups=GROUPS, folds=3)
+    assert np.isnan(validation.rls2_path_cv(same, [1.0]).pooled_r2).all()
     parts = validation.rls2_path_cv(given.parts, [10.0, 1.0], fit_intercept=False)
     np.testing.assert_allclose(
         parts.mse, validation.rls2_path_cv(given, [10.0, 1.0], fit_intercept=False).mse
