@@ -1228,6 +1228,17 @@ def test_given_functions():
     np.testing.assert_allclose(kernel.diag(table), 1.0)
     assert len(asked) == again
     np.testing.assert_allclose(kernel(table.rows([1]), table), np.array(wanted)[[1]])
+    # the order of a pair is that of the column, whoever asks
+    asked.clear()
+    new = as_table(pd.DataFrame({"tags": [{"a", "b"}, {"b"}, {"c"}, {"a", "c"}, {"d"}]}))
+    Pairwise(overlap)(new.rows([4, 2, 3, 1, 0]))
+    first = {}
+    every = list(new.cells[0].values)
+    for x, z in asked:
+        pair = tuple(next(k for k, one in enumerate(every) if one is cell) for cell in (x, z))
+        first.setdefault(frozenset(pair), pair)
+    assert len(first) == 15
+    assert all(i <= j for i, j in first.values())
     own = Pairwise(lambda x, z: float(x[0] * z[0] + x[1] * z[1]), name="two")
     np.testing.assert_allclose(own(X[:, :2], Z[:, :2]), X[:, :2] @ Z[:, :2].T)
     many = Custom(

@@ -7,6 +7,7 @@ Modules: `learners`, `learners/alignment`, `learners/base`, `learners/cardinalit
 
 import copy
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,10 +18,10 @@ from kernelweave import InputError, learners
 from kernelweave._declarations import declared
 from kernelweave.gram import FeatureGram, as_gram
 from kernelweave.kernels import RBF, Linear, Metric, Polynomial
-from kernelweave.learners import LEARNERS, deep, folds, radius, solving
+from kernelweave.learners import LEARNERS, deep, folds, radius, rls2, solving
 from kernelweave.learners import base as learners_base
 from kernelweave.learners.base import Learner, TrainingSet
-from kernelweave.results import Certificate, Solution
+from kernelweave.results import Certificate, Solution, Status
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -270,6 +271,95 @@ def test_metrics_of_columns():
         assert learner.prepared(given) is given
 
 
+def test_what_solvers_are_asked(problem, monkeypatch):
+    """Every argument of a learner reaches the solver."""
+    asked, firsts = [], []
+
+    def noted(function):
+        def call(*args, **kwargs):
+            asked.append((args, kwargs))
+            if kwargs.get("warm") is not None and kwargs["warm"].found is None:
+                firsts.append(kwargs["warm"].weights)
+            return function(*args, **kwargs)
+
+        return call
+
+    monkeypatch.setattr(solving, "solve_problem", noted(solving.solve_problem))
+    training = of_numbers(problem)
+    start = np.array([0.4, 0.3, 0.2, 0.1])
+    one = replace(training, y=training.y[:, :1], start=start)
+    two = replace(training, start=start)
+    for given, tol, learner in (
+        (one, None, learners.SimpleMKL(tol=1e-5, max_iter=7)),
+        (one, 1e-2, learners.SimpleMKL(tol=1e-5, solver="newton")),
+        (one, 1e-9, learners.SimpleMKL(tol=1e-5, solver="newton")),
+        (two, None, learners.LpMKL(p=1, solver="dual-newton")),
+    ):
+        asked.clear()
+        learner.path(given, np.array([1.0, 0.5]), tol=tol)
+        assert len(asked) == 2 * given.y.shape[1]
+        for k, ((stated, step), kwargs) in enumerate(asked):
+            assert (1.0, 2.0)[k // given.y.shape[1]] == stated.machine.C
+            assert step == ("auto" if learner.solver in ("auto", "dual-newton") else learner.solver)
+            assert kwargs["tol"] == max(tol or 0.0, learner.tol)
+            assert kwargs["max_iter"] == learner.max_iter
+            assert kwargs["certified"] is (tol is None)
+            assert set(kwargs) == {"warm", "tol", "max_iter", "certified"}
+        if given is one:
+            # the start remembers the solution at the last C
+            warm = asked[0][1]["warm"]
+            assert warm is asked[1][1]["warm"]
+            assert firsts.pop(0).tolist() == start.tolist()
+        else:
+            assert asked[0][1]["warm"] is asked[1][1]["warm"] is None
+            assert all(kwargs["warm"] is not None for _, kwargs in asked[2:])
+    asked.clear()
+    monkeypatch.setattr(rls2, "along_alphas", noted(rls2.along_alphas))
+    learner = learners.RLS2(
+        tol=1e-5, solver="alternating", shared_weights=False, max_iter=9, delta=0.2, relax=0.3, alpha=2.0
+    )
+    heard = []
+    learner.path(two, np.array([1.0, 0.5]), callback=lambda k, found: heard.append(k))
+    learner.path(one, np.array([1.0, 0.5]), tol=1e-2)
+    (stated, alphas), kwargs = asked[0]
+    assert alphas.tolist() == [1.0, 0.5]
+    assert heard == [0, 1]
+    np.testing.assert_array_equal(kwargs.pop("weights0"), start)
+    kwargs.pop("on_solution")
+    kind = kwargs.pop("kind")
+    assert kind is None or kind.xp is np
+    assert kwargs == {
+        "single": False,
+        "tol": 1e-5,
+        "solver": "alternating",
+        "shared_weights": False,
+        "max_iter": 9,
+        "delta": 0.2,
+        "relax": 0.3,
+    }
+    assert asked[1][1]["tol"] == 1e-2
+    np.testing.assert_array_equal(stated.sample_weight, training.sample_weight)
+    np.testing.assert_array_equal(stated.scale, training.scale)
+
+
+def test_status_of_weights_before_the_machine():
+    from kernelweave.learners.alignment import _machine_at
+
+    def ended(status):
+        certificate = Certificate("machine", 1.0, 1.0, 0.0, status=status)
+        return Solution(np.ones(1), np.zeros(2), 0.0, certificate, 1)
+
+    ok, most, stalled, late = Status.CONVERGED, Status.MAX_ITER, Status.STALLED, Status.MAX_TIME
+    for weights, machine, wanted in (
+        (ok, ok, ok), (most, ok, most), (stalled, ok, stalled), (late, ok, ok), (most, late, late), (stalled, most, most),
+    ):  # fmt: skip
+        seen = []
+        output = SimpleNamespace(at=lambda w, machine=machine, seen=seen: seen.append(w) or ended(machine))
+        found = ended(weights)
+        assert _machine_at(found, output).status is wanted
+        assert seen[0] is found.weights
+
+
 class Plain(Learner):
     """A learner with nothing of its own.
 
@@ -393,6 +483,14 @@ def test_folds_by_content(recorded):
     }
     recorded("folds", {key: [fold.tolist() for fold in own] for key, own in found.items()})
     recorded("order", [folds.by_value(content, y), folds.by_value(content, two)])
+    # rows of a rare class count more
+    for seed in (5, 9, 10):
+        some = np.random.default_rng(seed)
+        n = int(some.integers(12, 40))
+        rare = (some.random(n) < 0.2) * 1.0 + (some.random(n) < 0.1) * 1.0
+        units = some.integers(0, max(3, n // 3), n)
+        dealt = folds.deal(np.arange(n), rare, 3, classes=rare, groups=units)
+        recorded(f"rare {seed}", [fold.tolist() for fold in dealt])
     order = rng.permutation(24)
     for fold, moved in zip(
         found["groups"],

@@ -487,6 +487,7 @@ def test_statistics_of_folds(tmp_path, recorded):
     assert (other.total_rows, other.taken, found.total_rows) == (67, {"": 67}, 60)
     empty = found.empty()
     assert (empty.total_rows, empty.taken, empty.by, empty.seed, empty.n_folds) == (0, {}, "row", 4, 3)
+    assert found.total_rows == 60
     with pytest.raises(InputError, match=r"`merge` takes other FoldStatistics, got"):
         found.merge(found)
     with pytest.raises(InputError, match="`merge` takes other FoldStatistics, got 3"):
@@ -651,7 +652,8 @@ def _sample(X, y, weight, size, steps):
         found.add(X[own], y[own], weight[own], at, source="", first=at)
         at += step
     for side in (0, 1):
-        assert found._held[side] <= 2 * found.half + max(steps)
+        held = sum(len(hashes) for hashes, _, _ in found._parts[side])
+        assert held == found._held[side] <= 2 * found.half
     return found
 
 
