@@ -16,7 +16,7 @@ import pytest
 from scipy import sparse
 
 from kernelweave import InputError
-from kernelweave.views import columns, container, dates, groups, levels, selection, tables
+from kernelweave.views import columns, container, dates, encoding, groups, levels, selection, tables
 from kernelweave.views.container import Views, by_rows, holds_views, precomputed, take_rows
 from kernelweave.views.encoding import GramEncoder, TableEncoder, ViewsEncoder, as_table, as_tables
 from kernelweave.views.selection import ColumnMask, ColumnSlice, ViewColumns, freeze_columns
@@ -152,7 +152,7 @@ def test_arrays_as_tables(recorded):
     plain = as_table([[1, 2], [3, 4]])
     assert plain.values.tolist() == [[1.0, 2.0], [3.0, 4.0]]
     given = np.arange(4.0).reshape(2, 2)
-    assert columns.read_table(given, missing=False).values is not given
+    assert encoding.read_table(given, missing=False).values is not given
     objects = np.empty((4, 6), dtype=object)
     objects[:, 0] = [1, "2.5", 3.0, b"4"]
     objects[:, 1] = ["a", 2, None, True]
@@ -168,14 +168,14 @@ def test_arrays_as_tables(recorded):
     encoder = TableEncoder(missing=True)
     recorded("objects", [all_of(encoder.fit_transform(objects)), encoder.categories_])
     recorded("texts", all_of(as_table([["a", "1"], ["b", "2"]])))
-    read = columns.read_table(objects, missing=True)
+    read = encoding.read_table(objects, missing=True)
     recorded(
         "columns",
         [[c.categorical, c.declared, c.objects, c.zone, c.holds_text, c.holds_objects] for c in read.columns],
     )
-    many = columns.read_table(sparse.csr_array(np.eye(3)), missing=False)
+    many = encoding.read_table(sparse.csr_array(np.eye(3)), missing=False)
     assert [column.values.tolist() for column in many.columns] == np.eye(3).tolist()
-    assert columns.plain_array(np.eye(2)) is not None
+    assert encoding.plain_array(np.eye(2)) is not None
     for other in (
         np.eye(2).tolist(),
         np.array([[1, "a"]], dtype=object),
@@ -184,8 +184,8 @@ def test_arrays_as_tables(recorded):
         np.empty((0, 2)),
         np.ma.masked_array(np.eye(2)),
     ):
-        assert columns.plain_array(other) is None
-    names, values = columns.plain_frame(pd.DataFrame({"a": [1, 2], "b": [1.0, np.nan]}), missing=True)
+        assert encoding.plain_array(other) is None
+    names, values = encoding.plain_frame(pd.DataFrame({"a": [1, 2], "b": [1.0, np.nan]}), missing=True)
     assert names == ["a", "b"]
     assert values.flags.c_contiguous
     own = pd.DataFrame({"a": [1.0], "b": [2.0]})
@@ -199,8 +199,8 @@ def test_arrays_as_tables(recorded):
         own["a"],
         3,
     ):
-        assert columns.plain_frame(other, missing=True) is None
-    assert columns.plain_frame(own.assign(b=np.nan), missing=False) is None
+        assert encoding.plain_frame(other, missing=True) is None
+    assert encoding.plain_frame(own.assign(b=np.nan), missing=False) is None
 
 
 @pytest.mark.parametrize(
