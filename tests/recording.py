@@ -61,6 +61,17 @@ def _array(values: np.ndarray) -> object:
     return {"shape": list(values.shape), "sums": plain(sums), "norm": plain(float(np.linalg.norm(flat)))}
 
 
+def brief(tree: object) -> object:
+    """JSON with weighted sums in place of long lists of numbers, and the ends of long tables."""
+    if isinstance(tree, Mapping):
+        return {key: brief(one) for key, one in tree.items()}
+    if isinstance(tree, list) and len(tree) > 12 and all(isinstance(one, int | float) for one in tree):
+        return [len(tree), *(np.cos(np.outer([0.0, 0.9, 2.3], 1 + np.arange(len(tree)))) @ tree)]
+    if isinstance(tree, list) and len(tree) > 12 and all(isinstance(one, list) for one in tree):
+        return [brief(one) for one in (*tree[:3], *tree[-2:])]
+    return [brief(one) for one in tree] if isinstance(tree, list) else tree
+
+
 def differences(old: object, new: object, rtol: float, atol: float, where: str = "") -> list[str]:
     """Say where two plain values differ; numbers within texts are compared as numbers."""
     if isinstance(old, dict) and isinstance(new, dict):

@@ -28,6 +28,7 @@ from kernelweave.inspection.held_times import (
 )
 from kernelweave.inspection.registry import Basis, collect, compute, possible
 from oracles import wrong_defaults
+from recording import brief
 
 
 def drawn(rng, n, effect=1.0):
@@ -272,17 +273,6 @@ def test_two_risks_are_compared_by_the_difference_of_their_concordances(rng):
     assert free.high - free.low < 0.8 * (paired.high - paired.low)
     none = compare_risks(time, event, first, first)
     assert (none.difference, none.low, none.high, none.p_value) == (0.0, 0.0, 0.0, 1.0)
-
-
-def brief(tree):
-    """JSON with weighted sums in place of long lists of numbers, and the ends of long tables."""
-    if isinstance(tree, dict):
-        return {key: brief(one) for key, one in tree.items()}
-    if isinstance(tree, list) and len(tree) > 12 and all(isinstance(one, int | float) for one in tree):
-        return [len(tree), *np.cos(np.outer([0.0, 0.9, 2.3], 1 + np.arange(len(tree)))) @ tree]
-    if isinstance(tree, list) and len(tree) > 12 and all(isinstance(one, list) for one in tree):
-        return [brief(one) for one in (*tree[:3], *tree[-2:])]
-    return [brief(one) for one in tree] if isinstance(tree, list) else tree
 
 
 def censored(n=90, **more):
