@@ -1,7 +1,7 @@
 """Intervals, curves, sentences and verdicts: against other formulas, and in simulations.
 
-Modules: `inspection`, `inspection/arguments`, `inspection/curves`, `inspection/held`, `inspection/paths`,
-`inspection/registry`, `inspection/scores`, `inspection/weights`.
+Modules: `inspection`, `inspection/arguments`, `inspection/curves`, `inspection/held`, `inspection/layers`,
+`inspection/missing`, `inspection/paths`, `inspection/registry`, `inspection/scores`, `inspection/weights`.
 """
 
 import inspect
@@ -1834,6 +1834,31 @@ def test_kernels_without_information_are_named_up_to_a_number(recorded):
     model.uninformative_kernels_ = []
     assert inspection.uninformative(model) == []
     assert registry.REGISTRY["uninformative"].compute(inspection.Basis(model=model)) is None
+
+
+def test_what_was_missing_is_told_in_singular_and_plural(recorded):
+    X = np.random.default_rng(0).normal(size=(12, 2))
+    model = kw.MKLRegressor(kw.banks.linear_features(2), alpha=1.0).fit(X, X[:, 0])
+    views = {f"v{k}": k + 1 for k in range(3)}
+    cases = {
+        "one": ({"x0": 1}, {}, {"k": 0.1234}),
+        "seven columns": ({f"x{k}": k % 3 + 1 for k in range(7)}, views, {"k": 0.01, "l": 0.0213, "m": 0.02}),
+        "views": ({}, {"v": 2}, {}),
+        "nothing": ({}, {}, {}),
+    }
+    for name, (cells, views, residuals) in cases.items():
+        given = {
+            "n_rows": 12,
+            "cells": cells,
+            "cells_done": "they are 0",
+            "views": views,
+            "views_done": "left out",
+        }
+        model.__class__ = type("Known", (kw.MKLRegressor,), {"missing_": {**given, "residuals": residuals}})
+        found = registry.REGISTRY["missing"].compute(inspection.Basis(model=model))
+        recorded(
+            name, [inspection.missing(model), inspection.missing(model, most=2), found and found.to_json()]
+        )
 
 
 def test_defaults_are_those_that_are_documented():
