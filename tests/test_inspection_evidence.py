@@ -1854,7 +1854,7 @@ def test_what_was_missing_is_told_in_singular_and_plural(recorded):
             "views": views,
             "views_done": "left out",
         }
-        model.__class__ = type("Known", (kw.MKLRegressor,), {"missing_": {**given, "residuals": residuals}})
+        model.missing_ = {**given, "residuals": residuals}
         found = registry.REGISTRY["missing"].compute(inspection.Basis(model=model))
         recorded(
             name, [inspection.missing(model), inspection.missing(model, most=2), found and found.to_json()]
