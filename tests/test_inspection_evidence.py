@@ -1861,6 +1861,135 @@ def test_what_was_missing_is_told_in_singular_and_plural(recorded):
         )
 
 
+def test_findings_pass_on_what_a_run_asks_for(monkeypatch):
+    """Rows, folds, repetitions, seed, processes and what is told: every argument of the functions behind findings."""
+    from kernelweave.inspection import curves, permutation, sources, stability
+
+    class Told(Exception):
+        pass
+
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    model = kw.MKLRegressor(kw.banks.linear_features(2), kw.learners.RLS2(alpha=0.1)).fit(X, X[:, 0])
+    training, every, new = (
+        Rows(X[:k], X[:k, 0], {"sample_weight": np.ones(k)}, np.arange(k)) for k in (20, 18, 5)
+    )
+    basis = inspection.Basis(
+        model=model,
+        estimator="estimator",
+        training=training,
+        rows=every,
+        held_rows=new,
+        folds=lambda: "folds",
+        inner=lambda: "inner",
+        divisions=lambda count: f"{count} divisions",
+        count=4,
+        refit=False,
+        max_false=0.5,
+        random_state=7,
+        n_jobs=2,
+        report=print,
+    )
+    given = {}
+
+    def keep(*arguments, **options):
+        given.update(options, arguments=arguments)
+        raise Told
+
+    how = {"n_jobs": 2, "random_state": 7, "report": print}
+    wanted = {
+        "permutation": (
+            permutation,
+            "permutation_test",
+            ("estimator",),
+            {**every.given, **how, "n_permutations": 4, "cv": "folds", "refit": False},
+        ),
+        "stability": (
+            stability,
+            "weight_stability",
+            (model,),
+            {**training.given, **how, "n_samples": 4, "max_false": 0.5},
+        ),
+        "sources": (
+            sources,
+            "source_test",
+            (model, new.X, new.y),
+            {"n_permutations": 4, "groups": new.groups, "random_state": 7, "report": print},
+        ),
+        "omission": (
+            sources,
+            "source_refit_test",
+            (model,),
+            {
+                **every.given,
+                "sources": list(inspection.view_weights(model)),
+                "cv": "4 divisions",
+                "n_jobs": 2,
+                "report": print,
+            },
+        ),
+        "learning curve": (
+            curves,
+            "learning_curve",
+            ("estimator",),
+            {**training.given, **how, "sizes": [0.25, 0.5, 0.75, 1.0], "cv": "inner"},
+        ),
+    }
+    for name, (module, function, arguments, options) in wanted.items():
+        monkeypatch.setattr(module, function, keep)
+        given.clear()
+        with pytest.raises(Told):
+            compute(name, basis)
+        assert [id(one) for one in given.pop("arguments")] == [id(one) for one in arguments], name
+        assert given.keys() == options.keys(), name
+        for key, value in options.items():
+            same = (
+                np.array_equal(given[key], value)
+                if isinstance(value, list | np.ndarray)
+                else given[key] == value
+            )
+            assert same, (name, key)
+    given.clear()
+    with pytest.raises(Told):
+        compute("sources", replace(basis, count=0))
+    assert given["n_permutations"] is None
+    with pytest.raises(Told):
+        compute("omission", replace(basis, divisions=None))
+    assert repr(given["cv"]) == repr(model_selection.ShuffleSplit(4, test_size=0.2, random_state=7))
+
+
+def test_one_permutation_and_one_row_are_enough():
+    X = np.random.default_rng(0).normal(size=(12, 2))
+    found = inspection.permutation_test(Ridge(), X, X[:, 0], n_permutations=1, cv=2)
+    assert found.permuted.shape == (1,)
+    curve = inspection.learning_curve(Ridge(), X, X[:, 0], sizes=[0.01, 0.5, 6], cv=2)
+    assert curve.sizes.tolist() == [1, 3, 6]
+    assert inspection.learning_curve(Ridge(), X, X[:, 0], sizes=[1.0, 2], cv=2).sizes.tolist() == [2, 6]
+
+
+def test_three_sources_of_many_are_told(recorded):
+    """Of five sources in sentences, each with numbers in the table."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 5))
+    y = X @ [1.0, 0.8, 0.6, 0.4, 0.2] + 0.1 * rng.normal(size=40)
+    learner = kw.learners.RLS2(alpha=0.5, tol=1e-10)
+    model = kw.MKLRegressor(kw.banks.linear_features(5), learner).fit(X[:30], y[:30])
+    rows = Rows(X, y)
+    basis = inspection.Basis(model=model, training=rows, rows=rows, held_rows=Rows(X[30:], y[30:]), count=4)
+    for name in ("stability", "sources", "omission"):
+        made = compute(name, basis)
+        recorded(name, [made.sentence, [table.shown() for table in made.tables], len(made.values)])
+
+
+def test_matrices_of_a_nonlinear_second_layer_decide():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 2))
+    model = kw.MKLRegressor(kw.banks.linear_features(2), "rls2-nonlinear").fit(X, X[:, 0] * X[:, 1])
+    grams = inspection.layer_grams(model)
+    decided = grams.kernels[-1] @ model.dual_coef_ + model.intercept_
+    np.testing.assert_allclose(decided, model.predict(X), rtol=1e-6, atol=1e-8)
+    np.testing.assert_array_equal(grams.target, X[:, 0] * X[:, 1])
+
+
 def test_defaults_are_those_that_are_documented():
     public = [getattr(kw.inspection, name) for name in kw.inspection.__all__]
     own = [
