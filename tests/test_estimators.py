@@ -29,6 +29,7 @@ from sklearn.utils.estimator_checks import check_dataframe_column_names_consiste
 import kernelweave as kw
 from kernelweave.kernels import RBF, Categorical, Linear, Polynomial
 from kernelweave.learners import RLS2
+from recording import outcome, told
 
 ESTIMATORS = [
     kw.MKLRegressor(),
@@ -1126,18 +1127,6 @@ def grid(**options):
     return RLS2(tol=1e-10, n_alphas=4, **options)
 
 
-def told(value):
-    """What can be recorded as it is, and anything else as text."""
-    if isinstance(value, dict):
-        return {str(key): told(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [told(one) for one in value]
-    known = value is None or isinstance(value, str | bool | int | float | np.generic)
-    return (
-        value if known or (isinstance(value, np.ndarray) and value.dtype.kind in "biufOSU") else repr(value)
-    )
-
-
 FITS = {
     "numbers": ("regression", kw.MKLRegressor(learner=FIXED, standardize=True, normalize="center")),
     "numbers, alpha": ("regression", kw.MKLRegressor(learner=grid(relax="auto"), normalize="cosine")),
@@ -1216,26 +1205,6 @@ def test_all_that_a_fit_leaves_and_answers(name, recorded):
             model.calibrate(method, cv=3)
             answers[method] = [model.predict_proba(new), model.predict_log_proba(new)]
     recorded("answers", answers, rtol=1e-4, atol=1e-6)
-
-
-#: What other packages say, which other versions of them may say in other words.
-OTHERS = re.compile(
-    r"(: (The classes, |The 'class_weight'|Found array|setting an array|multi_class|'<' not)| instance is not fitted|"
-    r"A column-vector| Valid parameters are|Known: ).*",
-    re.S,
-)
-
-
-def outcome(function, *arguments, **options):
-    """What a call returns, or the text of its error, with its warnings."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            found = function(*arguments, **options)
-        except (ValueError, TypeError, AttributeError) as error:
-            found = f"{type(error).__name__}: {OTHERS.sub('', str(error))}"
-    said = [OTHERS.sub("", str(one.message)) for one in caught]
-    return [found, *said] if said else found
 
 
 def test_targets_and_weights_as_they_are_read(recorded):
