@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.ticker import FixedLocator
 from sklearn.exceptions import NotFittedError
@@ -645,7 +646,7 @@ def drawn(figure):
             one.get_drawstyle(),
         ]
         return [
-            one.get_label(),
+            label(one),
             *map(np.asarray, one.get_data()),
             colour(one.get_color()),
             *kind,
@@ -706,7 +707,7 @@ def drawn(figure):
             "lines": [line(one) for one in ax.lines],
             "texts": [text(one) for one in ax.texts],
             "bars": [bar(one) for one in ax.patches],
-            "areas": [area(one) for one in ax.collections if ax.get_label() != "<colorbar>"],
+            "areas": [area(one) for one in ax.collections if isinstance(one, PolyCollection)],
             "images": [image(one) for one in ax.images],
             "legend": ax.get_legend() and legend(ax, ax.get_legend()),
             "shown": [ax.axison, *(name for name, one in ax.spines.items() if one.get_visible())],
