@@ -782,7 +782,7 @@ def test_what_is_judged_and_why_it_is_refused(tmp_path, capsys, monkeypatch):
     assert judged(claim__gap=claim["gap"] * (1 - 1e-6)).startswith(
         f"A gap of {claim['gap'] * (1 - 1e-6):.6g} is not confirmed, only "
     )
-    assert judged(claim__gap=claim["gap"] * (1 - 1e-11)) == ""
+    assert judged(claim__gap=claim["gap"] * (1 - 1e-11), claim__rounding=1e-9) == ""
     assert judged(claim__gap=claim["gap"] * 1.5) == ""
     assert judged(problem__loss="poisson") == "Counts must not be negative."
     zero = np.where(np.arange(9) == 2, 0.0, 1.0)
