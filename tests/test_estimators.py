@@ -1482,3 +1482,84 @@ def test_most_of_the_weight_on_identities_is_warned_of():
     with warnings.catch_warnings():
         warnings.simplefilter("error", kw.KernelWarning)
         kw.MKLRegressor([narrow[0], Linear(), Polynomial(2)], kw.learners.Uniform(C=1.0)).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("cls", "options", "warns"),
+    [
+        (kw.MKLRegressor, {"alpha": 1.0, "scoring": "r2"}, True),
+        (kw.MKLRegressor, {"learner": FIXED, "scoring": "r2"}, True),
+        (kw.MKLRegressor, {"learner": RLS2(n_alphas=2), "scoring": "r2"}, False),
+        (kw.MKLRegressor, {"alpha": 1.0}, False),
+        (kw.MKLClassifier, {"alpha": 1.0, "scoring": "f1_macro"}, False),
+        (kw.MKLClassifier, {"alpha": 1.0, "scoring": "accuracy"}, True),
+        (kw.MKLClassifier, {"alpha": 1.0, "scoring": "roc_auc_ovr"}, True),
+        (kw.MKLClassifier, {"C": 1.0, "learner": "simple", "scoring": "accuracy"}, True),
+        (kw.MKLClassifier, {"learner": RLS2(n_alphas=2), "scoring": "roc_auc_ovr"}, False),
+    ],
+)
+def test_a_score_that_chooses_nothing_is_warned_of(cls, options, warns):
+    X, y = data(np.random.default_rng(0), n=30, kind="regression" if cls is kw.MKLRegressor else "classes")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        cls([Linear()], **options).fit(X, y)
+    said = [str(one.message) for one in caught if "chooses nothing" in str(one.message)]
+    name = "C" if "C" in options else "alpha"
+    assert said == (
+        [f"`scoring` chooses nothing here, as {name} is given. Leave out one of them."] if warns else []
+    )
+
+
+def test_steps_status_and_sums_are_those_of_all_problems():
+    """Of three classes: the most steps of a problem, the sum of objectives and gaps, and a history of each."""
+    X, y = data(np.random.default_rng(0), n=40, kind="classes")
+    bank = [Linear().on([0]), RBF(gamma=0.3), Polynomial(degree=2).on([1])]
+    model = kw.MKLClassifier(bank, RLS2(alpha=0.05, tol=1e-9)).fit(X, y)
+    alone = [kw.MKLClassifier(bank, RLS2(alpha=0.05, tol=1e-9)).fit(X, y == one) for one in "abc"]
+    steps = [one.n_iter_ for one in alone]
+    assert min(steps) < max(steps) == model.n_iter_
+    assert len(model.history_) == 3
+    assert model.objective_ == pytest.approx(sum(one.objective_ for one in alone), rel=1e-7)
+    np.testing.assert_allclose(model.weights_, [one.weights_ for one in alone], atol=1e-6)
+    with pytest.warns(
+        ConvergenceWarning, match=r"^MKLClassifier stopped with relative gap \S+ after 1 iterations\. "
+    ) as caught:
+        early = kw.MKLClassifier(bank, RLS2(alpha=0.05, tol=1e-12, max_iter=1)).fit(X, y)
+    assert len(caught) == 1
+    assert early.status_ == "max_iter"
+    assert early.rel_gap_ == pytest.approx(early.gap_ / early.objective_)
+
+
+def test_a_metric_is_tried_by_plain_fits_alone():
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    y = np.sin(2.0 * X[:, 0])
+
+    def tried(model):
+        return "metric" in model.fit(X, y).defaults_
+
+    assert tried(kw.MKLRegressor())
+    assert tried(kw.MKLRegressor().set_params(learner__tol=1e-7))
+    assert not tried(kw.MKLRegressor(learner=RLS2(relax="auto")))
+    assert not tried(kw.MKLRegressor(C="auto"))
+    assert not tried(kw.MKLRegressor([RBF(0.5)]))
+    assert not tried(kw.MKLRegressorCV(cv=3, n_alphas=4))
+    assert not tried(kw.MKLRegressor(alpha=0.1))
+
+
+def test_log_odds_are_those_of_weighted_shares():
+    from types import SimpleNamespace
+
+    from kernelweave.estimators.scoring import log_odds
+
+    codes, weight = np.array([0, 1, 1, 2, 2, 2]), np.array([1.0, 2.0, 0.5, 1.0, 1.0, 2.0])
+    shares = np.array([1.0, 2.5, 4.0]) / 7.5
+    np.testing.assert_allclose(
+        log_odds(SimpleNamespace(codes=codes, loss_weight=weight, multilabel=False)), np.log(shares)
+    )
+    two = log_odds(SimpleNamespace(codes=codes[:3], loss_weight=None, multilabel=False))
+    np.testing.assert_allclose(two, np.log([2.0]))
+    labels = np.array([[1, 0], [1, 0], [0, 0]])
+    found = log_odds(SimpleNamespace(codes=labels, loss_weight=np.array([1.0, 2.0, 4.0]), multilabel=True))
+    np.testing.assert_allclose(found, np.log([3.5 / 4.5, 0.5 / 7.5]))
+    each = log_odds(SimpleNamespace(codes=labels, loss_weight=np.ones((3, 2)) * [1.0, 2.0], multilabel=True))
+    np.testing.assert_allclose(each, np.log([2.5 / 1.5, 0.5 / 6.5]))

@@ -1,7 +1,7 @@
 """Learnt metrics: evidence and leave-one-out errors against their definitions, invariances, and fits in a metric.
 
-Modules: `mkl/metric`, `kernels/steps` (Metric), `kernels/training_rows`, `learners/metric`, `estimators/metric`,
-`inspection/weights`, `banks`, `recipe`, `views/tables`.
+Modules: `mkl/metric`, `kernels/steps` (Metric), `kernels/training_rows`, `learners/metric`, `estimators/estimator`,
+`estimators/metric`, `inspection/weights`, `banks`, `recipe`, `views/tables`.
 """
 
 import re
