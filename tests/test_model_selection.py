@@ -1440,7 +1440,6 @@ def test_candidates_are_chosen_by_their_scores(recorded, monkeypatch):
             alphas=np.arange(10.0, 0.0, -1.0),
             scores=lambda report: FoldScores(np.arange(10), np.tile(np.arange(10.0) % 7, (3, 1)), [], False),
         ),
-        "nothing": replace(usual, scores=None, alphas=np.array([3.0])),
         "one row": replace(usual, n_folds=1),
         "undefined": replace(usual, scores=lambda report: replace(told_of, scores=scores * np.nan)),
     }

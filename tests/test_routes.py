@@ -1,6 +1,6 @@
 """Models on features: the same as on kernels where features are exact, and approximate ones.
 
-Modules: `estimators/routes`.
+Modules: `estimators/sources`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 import kernelweave as kw
-from kernelweave.estimators import routes
+from kernelweave.estimators import sources
 from kernelweave.fitting.source import TableSource
 from kernelweave.kernels import (
     RBF,
@@ -32,7 +32,7 @@ N = 240
 @pytest.fixture
 def few(monkeypatch):
     """Features in place of kernels for few rows."""
-    monkeypatch.setattr(routes, "MANY_ROWS", 100)
+    monkeypatch.setattr(sources, "MANY_ROWS", 100)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ GAUSSIANS = [RBF(gamma=0.02), RBF(gamma=("median", 1.0)), RBF(gamma=0.1).on([0, 
 
 def on_kernels(monkeypatch, make):
     with monkeypatch.context() as context:
-        context.setattr(routes, "MANY_ROWS", 10**9)
+        context.setattr(sources, "MANY_ROWS", 10**9)
         return make()
 
 
@@ -263,7 +263,7 @@ def test_auto_is_exact_while_kernels_fit_and_says_when_they_do_not(data, monkeyp
     X, y = data
     plain = kw.MKLRegressor(GAUSSIANS, alpha=1.0).fit(X[:N], y[:N])
     assert "features" not in plain.gram_
-    monkeypatch.setattr(routes, "TOO_MANY_TILES", 100)
+    monkeypatch.setattr(sources, "TOO_MANY_TILES", 100)
     fits = kw.MKLRegressor(GAUSSIANS, alpha=1.0, max_memory="2MB").fit(X[:N], y[:N])
     np.testing.assert_array_equal(fits.predict(X[N:]), plain.predict(X[N:]))
     monkeypatch.setattr("kernelweave.fitting.source.SMALL_CHANGE", 0)
@@ -279,7 +279,7 @@ def test_auto_is_exact_while_kernels_fit_and_says_when_they_do_not(data, monkeyp
         svm = kw.MKLClassifier(GAUSSIANS, learner, C=1.0, max_memory="400KB").fit(X[:N], y[:N] > 0)
         assert held in svm.gram_
     # enough memory, but too many rows
-    monkeypatch.setattr(routes, "TOO_MANY_ROWS", 200)
+    monkeypatch.setattr(sources, "TOO_MANY_ROWS", 200)
     many = kw.MKLClassifier(GAUSSIANS, "lp", C=1.0).fit(X[:N], y[:N] > 0)
     assert "Nystroem features" in many.gram_
     assert "with 240 rows, more than 200" in many.gram_
@@ -375,8 +375,8 @@ def test_approximate_kernels_say_what_they_leave_out(data):
 def test_rows_are_too_many_only_for_kernels_without_features(data, monkeypatch):
     """In enough memory: features by themselves are kept, whatever their number of rows; Gaussians are replaced."""
     X, y = data
-    monkeypatch.setattr(routes, "TOO_MANY_TILES", 100)
-    monkeypatch.setattr(routes, "TOO_MANY_ROWS", 200)
+    monkeypatch.setattr(sources, "TOO_MANY_TILES", 100)
+    monkeypatch.setattr(sources, "TOO_MANY_ROWS", 200)
     for kernels, replaced in ((BANK, False), (GAUSSIANS[:3], True)):
         model = kw.MKLClassifier(kernels, "lp", C=1.0).fit(X[:N], y[:N] > 0)
         assert ("Nystroem features" in model.gram_) == replaced
@@ -423,14 +423,14 @@ class Given(TableSource):
 
 
 def chosen(source, asked="auto", learner=None, seed=None):
-    found, why = routes.choose_form(source, asked, learner or RLS2(), seed)
+    found, why = sources.choose_form(source, asked, learner or RLS2(), seed)
     return [[repr(one) for one in found.kernels], bool(found.explicit), why]
 
 
 def test_the_form_of_kernels_follows_from_rows_features_and_memory(recorded):
     """At the borders of each number: exact kernels, their own features, and maps in their place."""
     wide, none, lp = [4, 6], [None, 3], kw.learners.LpMKL()
-    sources = {
+    cases = {
         "few rows": Given(999, wide),
         "many rows": Given(1000, wide),
         "no features": Given(1000, none),
@@ -447,7 +447,7 @@ def test_the_form_of_kernels_follows_from_rows_features_and_memory(recorded):
         "corrected": Given(5001, none, 1e6, [kw.kernels.Custom(min, repair=True), Linear()]),
         "given": Given(5001, none, 1e6, [kw.kernels.Precomputed(), Linear()]),
     }
-    for name, source in sources.items():
+    for name, source in cases.items():
         for learner in (None, lp, RLS2(solver="alternating"), kw.learners.SILP()):
             source.explicit = False
             recorded(f"{name}, {'RLS2' if learner is None else learner!r}", chosen(source, learner=learner))
@@ -463,7 +463,7 @@ def test_the_form_of_kernels_follows_from_rows_features_and_memory(recorded):
         )
     recorded("a seed", chosen(Given(5001, none, 1e6), seed=3))
     for memory in (1e5, 1e7, 1e9):
-        room = routes._room(memory, 100)
+        room = sources._room(memory, 100)
         # four matrices (p, p) beside p features of the rows
         assert (
             32.0 * room * room + 8.0 * 100 * room <= memory < 32.0 * (room + 1) ** 2 + 8.0 * 100 * (room + 1)
@@ -474,9 +474,9 @@ def test_the_form_of_kernels_follows_from_rows_features_and_memory(recorded):
             with pytest.raises(
                 kw.InputError, match=rf"got {said}\. Leave it out, or drop rows that lack a view\."
             ):
-                routes.choose_form(lacking, asked, RLS2())
+                sources.choose_form(lacking, asked, RLS2())
         else:
-            assert routes.choose_form(lacking, asked, RLS2()) == (lacking, "")
+            assert sources.choose_form(lacking, asked, RLS2()) == (lacking, "")
 
 
 def test_what_maps_leave_out_is_told_by_the_worst(recorded):
@@ -495,11 +495,11 @@ def test_what_maps_leave_out_is_told_by_the_worst(recorded):
         "random without": {"a": one(RandomFeatures, None)},
         "both": {"a": one(RandomFeatures, 0.5), "b": one(Nystroem, None)},
     }
-    recorded("described", {name: routes.described(maps) for name, maps in cases.items()})
+    recorded("described", {name: sources.described(maps) for name, maps in cases.items()})
     recorded(
         "approximation",
         {
-            name: {key: value for key, value in routes.approximation_of(maps).items() if key != "maps"}
+            name: {key: value for key, value in sources.approximation_of(maps).items() if key != "maps"}
             for name, maps in cases.items()
         },
     )

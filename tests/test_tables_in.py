@@ -1,8 +1,7 @@
 """Several tables of the same rows: dicts and lists of views, groups of columns, precomputed kernels.
 
-Modules: `views/container`, `views/groups`, `views/tables`, `kernels/given`, `estimators/view_kernels`,
-`estimators/missing`, `estimators/reading`, `kernels/composed`, `kernels/steps`, `kernels/training_rows`,
-`views/encoding`.
+Modules: `views/container`, `views/groups`, `views/tables`, `kernels/given`, `estimators/sources`,
+`estimators/reading`, `kernels/composed`, `kernels/steps`, `kernels/training_rows`, `views/encoding`.
 """
 
 from __future__ import annotations
@@ -765,7 +764,7 @@ def test_missing_cells_as_they_are_treated(recorded):
 
 def test_rows_of_frames_are_put_in_one_order(recorded):
     """Of a view that lacks rows; values without an index, or without all rows, are refused."""
-    from kernelweave.estimators.missing import in_order
+    from kernelweave.estimators.sources import in_order
 
     first, second = (
         pd.DataFrame({"u": [1.0, 2.0]}, index=list("ab")),
