@@ -1174,6 +1174,10 @@ def test_all_that_a_fit_leaves_and_answers(name, recorded):
     # steps and gaps depend on the machine
     kept = [one for one in vars(model) if one.endswith("_") and one not in ("model_", "history_", "n_iter_")]
     found = {one: told(getattr(model, one)) for one in kept if "gap_" not in one}
+    rules = [vars(one) for one in model.normalizers_]
+    found["normalizers_"] = [
+        {key: one for key, one in own.items() if isinstance(one, np.ndarray)} for own in rules
+    ]
     recorded("attributes", found, rtol=1e-4, atol=1e-6)
     assert repr(model).partition("  # fitted: ")[0] == repr(clone(model))
     held = model.model_.out_of_fold if hasattr(model, "classes_") or model.model_.flat else None
