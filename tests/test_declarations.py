@@ -1190,3 +1190,145 @@ def test_a_declaration_is_its_fields(recorded):
     with pytest.warns(DeprecationWarning, match="`former` of called is now `present`"):
         assert called(former=4) == 4
     assert called() == 1
+
+
+def test_docstrings_are_read_joined_and_written(recorded):
+    """Sections, shared entries, types with defaults, markup; parameters and attributes of bases and of others."""
+    from kernelweave._docstrings import MadeText, plain, with_parameters
+
+    text = """One line
+    of two.
+
+    More *words* of `code`, ``more`` and :class:`~kernelweave.Thing` [1]_.
+
+    Parameters
+    ----------
+    a, b : int, default=1
+        Both of them.
+        In two lines.
+    c : {"x", "y"}, optional
+        The third.
+    **more : dict
+        The rest.
+    d
+        Without a type.
+
+    Attributes
+    ----------
+    e : float
+        An attribute.
+
+    Notes
+    -----
+    A note.
+
+    References
+    ----------
+    .. [1] A book.
+    """
+    found = read_docstring(text)
+    recorded("read", [found, found.parameters, found.fields, read_docstring(None)])
+    entries = {**found.parameters, "new": replace(found.parameters["c"], kind="text")}
+    recorded(
+        "written",
+        [
+            with_parameters(text, entries),
+            with_parameters(text, {}),
+            with_parameters(None, entries),
+            with_parameters(text, found.fields, "Attributes"),
+        ],
+    )
+    recorded("plain", [plain("See :func:`a.b` and :obj:`~x.y.z`, *u* ``v`` [2]_ `w`."), plain(".. [3] Book")])
+
+    class Base:
+        """Base.
+
+        Parameters
+        ----------
+        first : int
+            Of the base.
+        second : int
+            Of the base too.
+
+        Attributes
+        ----------
+        later_ : int
+            After a fit.
+        """
+
+        def __init__(self, second=1, first=2):
+            pass
+
+    @inherits_attributes
+    @inherits_parameters
+    class Below(Base):
+        """Below.
+
+        Parameters
+        ----------
+        second : float, default=3
+            Of the one below.
+
+        Attributes
+        ----------
+        own_ : int
+            Its own.
+        """
+
+    @texts_of(Base)
+    def function(first, other, second=2):
+        """Do it.
+
+        Parameters
+        ----------
+        other : int
+            Another.
+        """
+
+    recorded("completed", [Below.__doc__, function.__doc__, Below.__doc__])
+    made = []
+
+    class Made:
+        __doc__ = MadeText(lambda *of: made.append(of) or "made", 1, 2)
+
+    assert (Made.__doc__, Made.__doc__, made) == ("made", "made", [(1, 2)])
+
+    class Rows(InheritedTexts):
+        def take(self, rows, more=1):
+            """Take rows.
+
+            Parameters
+            ----------
+            rows : list, default=None
+                Which.
+            more : int
+                How many.
+            """
+
+        def _take(self, rows):
+            """Take.
+
+            Parameters
+            ----------
+            rows : list
+                Which.
+            """
+
+    class Few(Rows):
+        def take(self, rows, more=1):
+            """Take few rows."""
+
+        def _take(self, rows):
+            """Take few."""
+
+    class Own(Rows):
+        def take(self, rows, more=1):
+            """Take own rows.
+
+            Parameters
+            ----------
+            rows : tuple
+                Own.
+            """
+
+    recorded("inherited", [Few.take.__doc__, Few._take.__doc__, inspect.cleandoc(Own.take.__doc__)])

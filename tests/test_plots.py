@@ -903,6 +903,7 @@ def test_axes_and_names_of_pictures():
     styles = [drawing.line_style(rank) for rank in (0, 7, 8, 16, 31, 32)]
     assert [one["color"] for one in styles] == [drawing.COLORS[k] for k in (0, 7, 0, 0, 7, 0)]
     assert [one["linestyle"] for one in styles] == ["-", "-", "--", ":", "-.", "-"]
+    assert plots.__all__ == sorted(plots.__all__)
     figure, ax = plt.subplots()
     assert drawing.axes(ax, (9.0, 9.0)) == (figure, ax)
     assert drawing.axes(None, (3.0, 2.0))[0].get_size_inches().tolist() == [3.0, 2.0]
