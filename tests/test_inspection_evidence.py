@@ -1553,6 +1553,7 @@ def test_cells_and_parts_of_sentences():
     assert registry.plain({1: (np.float64(2.0), np.nan, np.arange(2), "x", True, None)}) == {
         "1": [2.0, None, [0, 1], "x", True, None]
     }
+    assert registry.plain(np.array([True, False]))[0] is True
     found = registry.intervals_of(["a", 2], [1, 2], [0, 1], [2, 3], 7, "by hand")
     assert found == {
         "a": registry.Interval(1.0, 0.0, 2.0, "by hand", 7),
