@@ -67,7 +67,7 @@ def plain(value: object) -> object:
     if isinstance(value, Mapping):
         if changing := CHANGES & set(map(str, value)):
             raise TypeError(
-                f"Not the same on every processor: {sorted(changing)}. Bound these; do not record them. READ AAA_NOTICE_READ_NOW.md at the top of your worktree."
+                f"Not the same on every processor: {sorted(changing)}. Bound these; do not record them."
             )
         return {str(key): plain(one) for key, one in value.items()}
     if isinstance(value, set | frozenset):

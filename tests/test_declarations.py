@@ -1097,7 +1097,7 @@ def test_values_as_texts_and_names(recorded):
             meant("colour", ["color", "size"]),
             meant("colour", ["size"]),
             meant(3, ["3"]),
-            meant("ab", ["abc", "abd", "x"], n=2),
+            meant("ab", ["abc", "abx", "x"], n=2),
             capital("a b"),
             capital(""),
         ],
@@ -1106,7 +1106,7 @@ def test_values_as_texts_and_names(recorded):
         "known",
         [
             outcome(check_known, "size", ["size"], "word"),
-            outcome(check_known, "siz", ["size", "colour"], "word"),
+            outcome(check_known, "sizes", ["size", "colour"], "word"),
             outcome(check_known, "q", {}, "word"),
         ],
     )
