@@ -1991,6 +1991,48 @@ def test_matrices_of_a_nonlinear_second_layer_decide():
     np.testing.assert_array_equal(grams.target, X[:, 0] * X[:, 1])
 
 
+def test_kernels_that_stay_keep_what_the_plain_fit_chose():
+    """Without a source the learner, the scale of kernels and the choice are those of the plain fit, and are stated."""
+    from kernelweave.inspection import sources
+
+    X = np.random.default_rng(0).normal(size=(40, 4))
+    model = kw.MKLRegressor(views={"a": [0, 1], "b": [2, 3]}).fit(X, X[:, 0] + np.sin(X[:, 2]))
+    kept = [m for m, view in enumerate(model.model_.views) if view == "a"]
+    again, fixed = (sources._with_kernels(model, kept, choose) for choose in (True, False))
+    assert again.learner.get_params()["relax"] == "auto"
+    assert again.learner.alpha == "auto"
+    assert (fixed.learner.alpha, fixed.learner.relax) == pytest.approx((model.alpha_, model.relax_))
+    for one in (again, fixed):
+        assert len(one.kernels) == len(kept)
+        assert (one.views, one.gamma, one.normalize) == (None, None, "center")
+        assert not hasattr(one, "model_")
+
+
+def test_two_held_out_rows_have_scores_and_texts_are_no_rows():
+    two = HeldOut(np.array([0.0, 1.0]), np.array([0.25, 0.5]))
+    made = {
+        n: registry.REGISTRY["held out"].compute(
+            inspection.Basis(held=replace(two, truth=two.truth[:n], prediction=two.prediction[:n]))
+        )
+        for n in (1, 2)
+    }
+    assert made[1] is None
+    assert made[2].n == 2
+    for wrong, got in (
+        ("ab", "'ab'"),
+        (b"ab", "b'ab'"),
+        (None, "None"),
+        (3.0, r"shape \(\)"),
+        ([], r"shape \(0,\)"),
+        ([[1.0]], r"shape \(1, 1\)"),
+        ([[1], [2, 3]], r"\[\[1\], \[2, 3\]\]"),
+    ):
+        with pytest.raises(
+            InputError, match=rf"`y` must be an array with an entry for each row \(1D\), got {got}\."
+        ):
+            check_value(OfRows(), "y", wrong)
+
+
 def test_defaults_are_those_that_are_documented():
     public = [getattr(kw.inspection, name) for name in kw.inspection.__all__]
     own = [
