@@ -228,10 +228,8 @@ def test_steps_end_with_the_iterations_or_without_progress():
 
 def test_ctrl_c_keeps_what_is_there_only_where_a_step_says_so():
     class Interrupted(Pieces):
-        def limits(self, session):
-            return Limits(keeps=self.end)
-
         def moves(self, session, loop):
+            loop.limits = Limits(keeps=self.end)
             yield from (Look(0, 1.0, gap) for gap in self.gaps)
             raise KeyboardInterrupt
 
