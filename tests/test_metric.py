@@ -1,7 +1,7 @@
 """Learnt metrics: evidence and leave-one-out errors against their definitions, invariances, and fits in a metric.
 
-Modules: `mkl/metric`, `kernels/steps` (Metric), `kernels/training_rows`, `learners/metric`, `estimators/metric`,
-`inspection/weights`, `banks`, `recipe`, `views/tables`.
+Modules: `mkl/metric`, `kernels/steps` (Metric), `kernels/training_rows`, `learners/metric`, `estimators/estimator`,
+`estimators/metric`, `inspection/weights`, `banks`, `recipe`, `views/tables`.
 """
 
 import re
@@ -531,3 +531,61 @@ def test_the_best_ridge_and_its_coefficients(recorded):
 @pytest.mark.parametrize("module", ["metric"])
 def test_limits_and_defaults(module, recorded):
     recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))
+
+
+def test_what_is_said_of_a_metric_and_when_one_may_be_learnt(recorded):
+    """Errors with and without it, on some rows or all; each part of the condition alone."""
+    from types import SimpleNamespace
+
+    from kernelweave.estimators import metric
+    from kernelweave.estimators.choosing import SQUARED, Candidates
+    from kernelweave.fitting.source import TableSource
+    from kernelweave.views import BlockTable, Table
+
+    recorded(
+        "said",
+        [
+            metric.said_of_metric(0.5, 0.25, some, taken=taken)
+            for some in (True, False)
+            for taken in (True, False)
+        ],
+    )
+
+    class Given(TableSource):
+        explicit, is_whole = False, True
+
+        def __init__(self, raw, kernels=(), **more):
+            self.raw, self.kernels = raw, list(kernels)
+            vars(self).update(more)
+
+    def may(source=None, content=None, n_outputs=1, classification=False, **options):
+        found = Candidates(np.ones(2), **{"n_folds": 2, "name": SQUARED, "search": object(), **options})
+        own = Given(Table(np.eye(3))) if source is None else source
+        content = np.arange(30) if content is None else content
+        task = SimpleNamespace(
+            source=own, content=content, n_outputs=n_outputs, classification=classification
+        )
+        return metric.may_learn(task, found)
+
+    assert may()
+    assert may(content=np.arange(2000) % 1999)
+    assert may(Given(Table(np.ones((2, 128)))))
+    assert may(Given(BlockTable({"a": Table(np.eye(3)[:, :1]), "b": Table(np.eye(3))})))
+    refused = [
+        may(n_outputs=2),
+        may(classification=True),
+        may(name="r2"),
+        may(search=None),
+        may(n_folds=1),
+        may(object()),
+        may(content=np.arange(29)),
+        may(content=np.arange(2001)),
+        may(Given(Table(np.eye(3)), explicit=True)),
+        may(Given(Table(np.eye(3)), is_whole=False)),
+        may(Given(Table(np.eye(3)), [SimpleNamespace(is_corrected=True)])),
+        may(Given(Table(np.ones((2, 129))))),
+        may(Given(Table(np.ones((2, 1))))),
+        may(Given(BlockTable({"a": Table(np.ones((2, 129))), "b": Table(np.eye(2))}))),
+        may(Given(BlockTable({"a": Table(np.ones((3, 1))), "b": Table(np.ones((3, 1)))}))),
+    ]
+    assert refused == [False] * len(refused)
