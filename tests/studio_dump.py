@@ -312,9 +312,12 @@ class Window:
             if asyncio.iscoroutine(answer):
                 await answer
         now = await self.rest()
-        change = [one for one in difflib.ndiff(self.lines, now) if one[:2] in ("- ", "+ ")]
-        come = [one[2:] for one in change if one[0] == "+"]
-        counts = f"{len(change) - len(come)} lines go, {len(come)} come"
+        come, n_gone = [], 0
+        for what, a, b, c, d in difflib.SequenceMatcher(None, self.lines, now, autojunk=False).get_opcodes():
+            if what != "equal":
+                come += now[c:d]
+                n_gone += b - a
+        counts = f"{n_gone} lines go, {len(come)} come"
         self.recorded(name, [*self.noted.found, *dict.fromkeys(self.fresh(come, [counts]))])
         self.lines = now
 

@@ -71,7 +71,6 @@ def test_page_of_method_for_classes(studio, recorded, monkeypatch):
             "automatic", lambda: page.choose("How regularisation parameters are chosen", "automatic")
         )
         await page.then("fewer", lambda: page.choose("How many", 7))
-        await page.then("folds", lambda: page.choose("Folds", 4))
         await page.then("a score", lambda: page.choose("Score", "balanced_accuracy"))
         await page.then("careful", lambda: page.press("Careful"))
         await page.then(

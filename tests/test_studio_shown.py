@@ -30,7 +30,6 @@ def test_page_of_tables_from_the_first_press_on(studio, recorded):
         await page.then("a table", lambda: page.choose("Choose a table", ROWS))
         await page.then("another one", lambda: page.choose("Add another table, joined by a key", MORE))
         await page.then("a kernel", lambda: page.choose("Add another table, joined by a key", GRAM))
-        await page.then("as a table", lambda: page.choose("Use gram.npz as", "table"))
         await page.then("left out", lambda: page.press("Leave out gram.npz"))
         await page.then("by another key", lambda: page.choose("Key: the column that names the rows", "age"))
         await page.then("the first left out", lambda: page.press("Leave out rows.csv"))
@@ -45,13 +44,11 @@ def test_page_of_tables_with_roles_types_and_columns(studio, recorded):
     async def visit(page):
         await page.open("/", "one table")
         for name, label, value in (
-            ("a group", "Role of clinic", "group"),
             ("marks", "Role of part", "holdout"),
             ("no feature", "Role of far", "ignored"),
             ("a type", "Type of site", "text"),
             ("a number as a category", "Type of age", "category"),
             ("other numbers", "What the target is", "regression"),
-            ("another target", "Column to predict", "age"),
         ):
             await page.then(name, lambda label=label, value=value: page.choose(label, value))
         await page.then("swapped", lambda: page.press("Swap held-out and training rows"))
@@ -77,7 +74,6 @@ def test_page_of_tables_with_several_targets_and_with_times(studio, recorded):
         await page.then("the event", lambda: page.choose("Event", "died"))
         await page.then("other events", lambda: page.choose("Values that are the event", ["False"]))
         await page.then("strata", lambda: page.choose("Strata", "site"))
-        await page.then("no time", lambda: page.choose("Time", None))
         await page.then("one", lambda: page.choose("What is predicted", "one"))
 
     seen(studio, recorded, visit)
