@@ -8,8 +8,9 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-from nicegui import background_tasks, ui
+from nicegui import Client, background_tasks, ui
 from nicegui.elements.mixins.value_element import ValueElement
+from nicegui.page import page
 from nicegui.testing.user_interaction import UserInteraction
 
 from kernelweave_app.studio.catalogue import file_id
@@ -239,6 +240,16 @@ class Noted:
         self.found.append("loads again")
 
 
+def drawn(draw):
+    """Lines about what a function draws on an empty page, in this thread."""
+    found: list[str] = []
+    with Client(page("")) as client:
+        draw()
+        for child in client.content.default_slot.children:
+            _walk(child, 0, found)
+    return found
+
+
 def busy():
     """Whether a handler, a reading or a timer that ends is under way."""
     return any(
@@ -278,13 +289,13 @@ class Window:
 
     async def rest(self, seconds=20.0):
         """Wait until nothing is read or drawn any more, or an answer is waited for."""
-        still = asked = 0
-        for _ in range(int(seconds / 0.02)):
+        still = 0
+        for turn in range(1, int(seconds / 0.02)):
             await asyncio.sleep(0.02)
             still = 0 if busy() else still + 1
             # a handler that asks waits for an answer
-            asked = asked + 1 if any(isinstance(one, ui.dialog) and one.value for one in self.all()) else 0
-            if still > 1 or asked > 12:
+            asks = turn % 12 == 0 and any(isinstance(one, ui.dialog) and one.value for one in self.all())
+            if still > 1 or asks:
                 return self.look()
         raise AssertionError(f"the page still changes after {seconds} s")
 

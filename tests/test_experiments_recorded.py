@@ -13,9 +13,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-pd = pytest.importorskip("pandas")
-pytest.importorskip("matplotlib")
-
 import kernelweave_papers as experiments
 from kernelweave import InputError, datasets
 from kernelweave.datasets.encoding import Dataset
@@ -32,10 +29,13 @@ from kernelweave_papers import (
     rls2_uci,
 )
 
+pd = pytest.importorskip("pandas")
+pytest.importorskip("matplotlib")
+
 #: Rows, columns and classes (0: numbers) of the made-up tables; two classes and 28 x 4 for all others.
 SHAPES = {
-    "servo": (28, 4, 0), "prostate": (40, 8, 0), "srbct": (36, 12, 3), "nci60": (40, 12, 4), "binarystrings": (24, 6, 0),
-    "wpbc": (20, 3, 2),
+    "servo": (28, 4, 0), "prostate": (40, 8, 0), "srbct": (36, 12, 3), "nci60": (40, 12, 4), 
+    "binarystrings": (24, 6, 0), "wpbc": (20, 3, 2),
 }  # fmt: skip
 #: What measures time.
 TIMES = ("seconds", "seconds_std", "cpu", "inner_seconds", "all seconds")
@@ -59,8 +59,8 @@ def made_up(name, protocol=None, progress=False):
         y[:4] = 4  # a class that is too small
     return Dataset(
         name, X, y, "regression" if not n_classes else "binary" if n_classes == 2 else "multiclass",
-        tuple(f"c{j}" for j in range(p)), tuple("abcde"[: y.max() + 1]) if n_classes else (), train, {}, 0, False, "here",
-        datasets.info(name),
+        tuple(f"c{j}" for j in range(p)), tuple("abcde"[: y.max() + 1]) if n_classes else (), train, {}, 0, False,
+        "here", datasets.info(name),
     )  # fmt: skip
 
 
@@ -99,7 +99,9 @@ SMALL = {
         "methods": ("sksvm", "mlmkl-1", "mlmkl-2", "mlmkl-literal-2", "average", "rbf"),
     },
     "mlmkl-posterior": {"datasets": ("sonar",), "splits": 2, "etas": (1.0, 0.01), "steps": 1},
-    "rkl": {"datasets": ("sonar", "colon-log"), "folds": 2, "methods": ("uniform", "mkl-l1", "rkl", "uniform-sum", "rbf")},
+    "rkl": {
+        "datasets": ("sonar", "colon-log"), "folds": 2, "methods": ("uniform", "mkl-l1", "rkl", "uniform-sum", "rbf"),
+    },
     "rkl-convergence": {"datasets": ("sonar",), "max_iter": 6},
     "rkl-klc": {"datasets": ("wpbc", "sonar"), "folds": 2},
     "rkl-scales": {"datasets": ("heart",), "draws": 1, "splits": 2, "methods": ("rkl", "mkl-l1")},

@@ -82,8 +82,11 @@ BOTH = {SCORE: (0.875, 0.7, 0.95), ERROR: (1.25, 1.0, 1.5)}
 
 
 def test_list_of_runs(studio, recorded, monkeypatch):
-    put(studio, 1, "alpha", scores=BOTH, marks={"tags": ["first", "x" * 30], "note": "the first\none"})
-    put(studio, 2, "beta", scores={SCORE: (0.5, None, None)}, method="lp", target="blood")
+    put(
+        studio, 1, "alpha", scores=BOTH, marks={"tags": ["zeta", "first", "x" * 30], "note": "the first\none"}
+    )
+    scores = {SCORE: (0.5, None, None), "MAE, held out": (2.0, None, None)}
+    put(studio, 2, "beta", scores=scores, method="lp", target="blood")
     put(studio, 3, "gamma", "failed", reason="It broke.", marks={"pinned": True})
     going = put(studio, 4, "delta", "running")
     studio.store.progress(going, 3, 12, "fold 2")
@@ -101,6 +104,8 @@ def test_list_of_runs(studio, recorded, monkeypatch):
         await page.open("/runs", "four runs")
         await page.then("by score", lambda: page.choose("Sort by", "score"))
         await page.then("the smallest error", lambda: page.choose("Score", ERROR))
+        await page.then("another error", lambda: page.choose("Score", "MAE, held out"))
+        await page.then("the error again", lambda: page.choose("Score", ERROR))
         await page.then("turned", lambda: page.press("Sort the other way round, now ascending"))
         await page.then("by its heading", lambda: page.press("Learner"))
         await page.then("the score again", lambda: page.choose("Score", SCORE))

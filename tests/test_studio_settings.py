@@ -89,13 +89,14 @@ def test_page_of_method_for_classes(studio, recorded, monkeypatch):
 def test_page_of_method_for_numbers_and_for_times(studio, recorded, monkeypatch):
     desk = Desk(studio)
     desk.set_tables([ROWS])
-    desk.set(target="age", drop=["begun", "far"], missing="impute", kernels="linear")
+    desk.set(target="age", drop=["begun", "far"], missing="impute", kernels="linear", nested=4, alphas="5")
     found = Expected(seconds=300.0, low=100.0, high=900.0, memory=3_000, sure="")
     monkeypatch.setattr(Studio, "estimate", lambda *_: found)
 
     async def visit(page):
         await page.open("/method", "numbers")
         await page.then("recommended", lambda: page.press("Recommend"))
+        recorded("draft", studio.draft().model_dump(exclude_defaults=True))
         await page.then("a loss", lambda: page.press("ElasticNetMKL"))
         desk = Desk(studio)
         desk.set(time="months", event="died", target="", task="auto", drop=["who", "begun"])
