@@ -506,7 +506,7 @@ def test_checks_before_a_run(studio, recorded):
         recorded(f"views, {kind}", studio.views(both, views[name], kind).model_dump())
     recommended = studio.recommend(WHOLE, of("class"), "sources")
     assert (recommended.method, recommended.question.name) == ("elastic-net", "sources")
-    recorded("tables", [[ref.name, ref.source, ref.uses] for ref in studio.tables()][:6])
+    recorded("tables", [[ref.name, ref.source, ref.uses] for ref in studio.tables()][:5])
 
 
 def test_kernels_before_a_run(studio, recorded):
