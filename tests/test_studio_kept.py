@@ -1155,10 +1155,12 @@ def test_tables_stay_in_memory_until_they_change(tmp_path, monkeypatch):
     assert tables.entries()["set-iris"].ref.about == catalogue.SHIPPED["iris"][1]
     inside = tables.inside(places.inside("a" * 12))
     assert (inside._kept is tables._kept, inside.places.files.name) == (True, "a" * 12)
-    tables.limits = Limits(cells=101)
+    tables.limits = Limits(cells=104)
+    assert list(tables.tables(Data(tables=[first, second]))) == ["a", "b"]
+    tables.limits = Limits(cells=103)
     assert (
         answer(tables.tables, Data(tables=[first, second]))
-        == "error: Together the tables have more than 101 cells."
+        == "error: Together the tables have more than 103 cells."
     )
     assert answer(tables.tables, Data(tables=[], sparse=[first])).startswith(
         "error: Choose the table with the target:"
