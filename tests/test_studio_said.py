@@ -341,6 +341,11 @@ def test_gaps_outliers_and_likenesses(recorded):
         ("texts", ["c", "e"], {"one": ["c"], "two": ["e"]}),
     ):
         recorded(name, looking.describe_missing(table, columns, own).model_dump())
+    # of many rows those with missing cells are filled from some of the others
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(looking, "MOST_NEAREST", (8, 2))
+        recorded("some rows and columns", looking.describe_missing(table, list(table), views).model_dump())
+        recorded("one of both", looking.describe_missing(table, ["a", "b", "d"], {}).model_dump())
     far = pd.DataFrame(
         {"a": np.cos(k), "b": np.sin(k), "same": 1.0, "mostly": np.where(k < 20, 0.0, k), "word": "x"}
     )
