@@ -311,6 +311,9 @@ def test_kernels_of_a_spec(recorded):
             recorded(f"{name}, known", [one.label for one in known_kernels(found, prepared.X, "regression")])
             assert is_plain(found) == name.startswith("plain")
     assert parse_kernels("linear;;rbf")[1] == kw.kernels.parse("rbf")
+    # cells that are missing do not keep kernels from being known
+    holes = frame[["a", "b"]].assign(a=frame["a"].where(frame.index > 3))
+    recorded("holes", [one.label for one in known_kernels(None, holes, "regression")])
 
 
 # ---- settings ---------------------------------------------------------------------------------------
@@ -551,6 +554,9 @@ def test_time_before_a_fit_in_full(recorded, monkeypatch):
     monkeypatch.setattr(estimating, "fit_model", stopped)
     with pytest.raises(KeyboardInterrupt):
         estimating.estimate_fit(spec, prepare(Joined(frame[:100]), spec), clock=never)
+    likely = Spec(probabilities="platt")
+    assert estimating.fits_of(likely, "regression", 1.0) == estimating.fits_of(Spec(), "regression", 1.0)
+    assert estimating.fits_of(likely, "classification", 1.0) > estimating.fits_of(Spec(), "classification", 1.0)
     times = asked("", time="days", event="died", cv=4)
     for spec, task in (
         (times, "survival"),

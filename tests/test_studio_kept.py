@@ -89,11 +89,10 @@ def rows(db, table):
 
 def test_records_of_runs_in_full(tmp_path, clock, recorded):
     """What every change leaves in the database, with the times at which it was made."""
+    clock[0] = 1000.0
     (tmp_path / "my data").mkdir()
     db = Store(tmp_path / "my data" / "studio.sqlite")
-    assert [(row["id"], row["created"], row["n_runs"]) for row in db.projects()] == [
-        ("first", 1_700_000_000.0, 0)
-    ]
+    assert [(row["id"], row["created"], row["n_runs"]) for row in db.projects()] == [("first", 1000.0, 0)]
     first = db.inside("first")
     clock[0] += 1
     assert first.add_run(RUNS[0], "wine", REQUEST, "key") == RUNS[0]
@@ -160,6 +159,9 @@ def test_records_of_runs_in_full(tmp_path, clock, recorded):
     )
     wrong = answer(other.load_run, RUNS[3], row, beside)
     assert wrong.startswith("error: A run of the project cannot be stored: UNIQUE")
+    twice = answer(other.load_run, RUNS[5], row, {**beside, "mark": beside["mark"] * 2})
+    assert twice.startswith("error: A run of the project cannot be stored: UNIQUE")
+    assert answer(other.run, RUNS[5]) == f"error: There is no run '{RUNS[5]}'."
     told = [answer(one.run, run) for one, run in ((other, RUNS[0]), (first, "x" * 70))]
     assert told == [f"error: There is no run '{RUNS[0]}'.", f"error: There is no run '{'x' * 59}."]
     with pytest.raises(
@@ -1092,6 +1094,303 @@ def test_a_task_is_done_or_answered(monkeypatch, capsys):
         assert json.loads(capsys.readouterr().out) == wanted
 
 
+class Told(SimpleNamespace):
+    """A model, a table and what else a run passes on."""
+
+    def __bool__(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("given", "stop", "outer", "paths"),
+    [
+        ({}, False, 0, 1),
+        ({"nested": 2}, False, 1, 1),
+        ({"target": "", "time": "t", "event": "e"}, False, 1, 1),
+        ({"nested": 2, "probabilities": "platt"}, True, 0, 0),
+        ({"probabilities": "platt"}, False, 0, 1),
+    ],
+)
+def test_the_steps_of_a_run_get_what_belongs_to_them(given, stop, outer, paths, tmp_path, monkeypatch):
+    """Every step is another function, which is told of here with its arguments."""
+    import kernelweave.persistence
+    from kernelweave_app.runs import columns, evidence, fitting, nested, writing
+    from kernelweave_app.studio import results
+
+    places = Places(tmp_path)
+    db = Store(places.database)
+    db.add_run(RUNS[0], "my run", REQUEST)
+    db.move(RUNS[0], ("queued",), "running")
+    places.run(RUNS[0]).mkdir()
+    spec, seen = Spec(**{"target": "y", "method": "rls2", "alphas": "2", "cv": 2, **given}), {}
+    train, test = np.array([0, 1, 2, 4]), np.array([3, 5])
+    y = np.array(["u", "v", "w", "u", "v", "w"])
+    X = pd.DataFrame({"a": np.arange(6.0)})
+    prepared = Told(task="classification", reason="why", division=None, X=X, y=y, names=())
+    prepared.task = "survival" if spec.survival else "classification"
+    run = a_whole_run(spec, prepared, train, test)
+    model = Told(n_kernels_=3, rel_gap_=1e-9, status_="converged", kernels=None)
+    monkeypatch.setattr(worker, "read_asked", lambda *asked: run)
+    monkeypatch.setattr(columns, "describe", lambda table: "a table")
+    monkeypatch.setattr(fitting, "make_model", lambda *asked: seen.update(make=asked) or model)
+
+    def fit(*asked):
+        seen["fit"] = asked
+        asked[3].stopped = stop
+
+    def note(name, answered):
+        return lambda *asked, **more: seen.setdefault(name, []).append((asked, more)) or answered
+
+    monkeypatch.setattr(fitting, "fit_model", fit)
+    monkeypatch.setattr(fitting, "calibrate_model", note("calibrate", None))
+    monkeypatch.setattr(nested, "nested_predictions", note("nested", []))
+    monkeypatch.setattr(writing, "score_held", note("held", "held"))
+    monkeypatch.setattr(writing, "write_run", note("run", None))
+    monkeypatch.setattr(writing, "write_report", note("report", None))
+    monkeypatch.setattr(evidence, "gather", note("gather", "evidence"))
+    told = Told(
+        method="rls2", weights=Told(names=["a", "b"]), certificate=Told(regularization="alpha = 2"),
+        model_dump_json=lambda: '{"told": 1}',
+    )  # fmt: skip
+    monkeypatch.setattr(results, "describe_model", note("results", told))
+    monkeypatch.setattr(
+        kernelweave.persistence,
+        "save",
+        lambda model, path, training_rows: path.write_text(str(training_rows)),
+    )
+    for name in ("_note_kernels", "_keep_scores", "_keep", "_list_files"):
+        monkeypatch.setattr(worker.Job, name, note(name, None))
+    monkeypatch.setattr(worker.Job, "_paths", note("paths", ["path"]))
+    monkeypatch.setattr(worker.Job, "_pictures", note("pictures", ["picture"]))
+    monkeypatch.setattr(worker.Job, "_portable", staticmethod(lambda spec, paths: "portable"))
+    worker.Job(places, db, RUNS[0], worker.Stopping(places.run(RUNS[0]))).do()
+    assert seen["make"] == (spec, prepared, test)
+    fitted, table, rows_in, progress = seen["fit"]
+    assert (fitted, table, rows_in is train) == (model, prepared, True)
+    assert progress.outputs == ((), ("u", "v", "w"))[not spec.survival]
+    assert progress.draws == (not outer)
+    assert len(seen.get("paths", ())) == paths
+    assert len(seen.get("nested", ())) == outer
+    if outer:
+        [((own, what, rows_of, steps, report), _)] = seen["nested"]
+        assert (own, what, rows_of is train, steps, report("x")) == (spec, prepared, True, progress, False)
+        assert [asked[1:] for asked, _ in seen["_keep"]] == [
+            ([[]][:0], "out of fold" if spec.survival else "nested")
+        ]
+    assert len(seen.get("calibrate", ())) == (spec.probabilities != "none" and not stop)
+    assert seen["held"] == [((model, prepared, test), {})]
+    [((folder, portable, *rest), _)] = seen["run"]
+    assert (folder, portable.spec, rest) == (places.run(RUNS[0]), "portable", [model, "held"])
+    [((*gathered,), _)] = seen["gather"]
+    assert gathered == [model, spec, prepared, (train, test), "held", []]
+    [((_, _, *rest), more)] = seen["report"]
+    assert (rest, more) == ([model, "held", "evidence"], {"title": "my run", "pictures": ["picture"]})
+    [((*described,), _)] = seen["results"]
+    remark = ["Stopped before probabilities were learnt."] if stop else []
+    assert described == [model, spec, prepared, (train, test), "held", ["path"] * paths, remark]
+    assert (places.run(RUNS[0]) / "results.json").read_text() == '{"told": 1}'
+    assert (places.run(RUNS[0]) / "model.skops").read_text() == "True"
+    row = db.run(RUNS[0])
+    reason = "Stopped on request; what was finished is kept." if stop else ""
+    assert (row["state"], row["reason"]) == ("cancelled" if stop else "done", reason)
+    summary = json.loads(row["summary"])
+    assert summary.pop("seconds") >= summary.pop("fit_seconds") >= 0
+    assert summary == {
+        "task": prepared.task, "method": "rls2", "n_kernels": 3, "n_active": 2, "regularization": "alpha = 2",
+        "rel_gap": 1e-9, "status": "converged", "n_training": 4, "n_held": 2,
+    }  # fmt: skip
+    texts = [one.text for one in db.read(Event, RUNS[0])]
+    assert texts[:2] == [f"Read a table. {prepared.task}: why.", "4 rows to learn from, 2 held out."]
+    assert texts.count("The model is written.") == 1 + (spec.probabilities != "none" and not stop)
+    assert (texts[-1] == "Finished.") == (not stop)
+    db.close()
+
+
+def a_whole_run(spec, prepared, train, test):
+    from kernelweave_app.runs.reading import Run
+
+    return Run(spec, {"t": "/x/t.csv"}, Told(table="table"), prepared, train, test, Told())
+
+
+def test_classes_with_a_problem_of_their_own():
+    outputs = worker.Job._outputs
+    y = np.array(["b", "a", "b", "c"])
+    assert outputs(Told(task="classification", y=y), np.arange(4)) == ["a", "b", "c"]
+    assert outputs(Told(task="classification", y=y), np.arange(3)) == []
+    assert outputs(Told(task="regression", y=np.arange(4.0)), np.arange(4)) == []
+
+
+def test_evidence_is_added_to_what_is_there(tmp_path, monkeypatch):
+    import kernelweave.persistence
+    from kernelweave_app.runs import lineage, writing
+
+    places = Places(tmp_path)
+    db = Store(places.database)
+    db.add_run(RUNS[0], "a", REQUEST)
+    folder = places.run(RUNS[0])
+    (folder / "evidence").mkdir(parents=True)
+    write_evidence(folder, {"weights": Finding(meaning="W.", n=3)})
+    jobs.write_status(folder, "stability", count=7, refit=False, created=1.0)
+    seen = []
+    run = Told(spec="spec", prepared="prepared", train="train", test="test")
+    monkeypatch.setattr(lineage, "read_lineage", lambda where: ("origin", where))
+    monkeypatch.setattr(worker, "read_asked", lambda db, run_id, origin: seen.append((run_id, origin)) or run)
+    monkeypatch.setattr(kernelweave.persistence, "load", lambda path: ("model", path))
+    monkeypatch.setattr(writing, "score_held", lambda *asked: ("held", asked))
+    monkeypatch.setattr(worker, "basis_of", lambda *asked, **more: seen.append((asked, more)) or "basis")
+    monkeypatch.setattr(
+        worker, "compute", lambda kind, basis: seen.append((kind, basis)) or Finding(meaning="S.", n=4)
+    )
+    job = worker.Proving(places, RUNS[0], "stability")
+    job.done = 9
+    job.do()
+    model = ("model", folder / "model.skops")
+    assert seen[0] == (RUNS[0], ("origin", folder))
+    held = ("held", (model, "prepared", "test"))
+    assert seen[1] == (
+        (model, "spec", "prepared", ("train", "test"), held),
+        {"report": job.report, "count": 7, "refit": False},
+    )
+    assert seen[2] == ("stability", "basis")
+    found = json.loads((folder / "evidence.json").read_text())
+    assert {name: one["meaning"] for name, one in found.items()} == {"weights": "W.", "stability": "S."}
+    [artifact] = db.read(Artifact, RUNS[0])
+    assert artifact == Artifact(
+        name="evidence.json", kind="results", size=(folder / "evidence.json").stat().st_size
+    )
+    assert job.asked()["done"] == 9
+    db.close()
+
+
+def test_figures_are_drawn_from_results(tmp_path, monkeypatch):
+    from kernelweave import plots
+    from kernelweave.persistence import load  # noqa: F401
+    from kernelweave_app.reports import figures
+
+    seen = []
+
+    class Display:
+        def __init__(self, *given):
+            seen.append(given)
+
+        def plot(self):
+            return SimpleNamespace(figure_="figure")
+
+    monkeypatch.setattr(plots, "KernelContributionsDisplay", Display)
+    monkeypatch.setattr(plots, "RegularizationPathDisplay", Display)
+    monkeypatch.setattr(figures, "draw_findings", lambda found, name: [])
+    layer = {"names": [], "outputs": [], "values": []}
+    parts = {
+        "rows": ["r", "s"], "kernels": ["a", "none", "b"], "outputs": ["u", "v"], "intercepts": [0.0, 0.0],
+        "held": True,
+        "values": [[[1.0, 2.0, 0.0], [3.0, 2.0, 9.0]], [[0.0, 2.0, 1.0], [1.0, 2.0, 1.0]]],
+    }  # fmt: skip
+    path = {
+        "output": "", "alphas": [4.0, 2.0], "parameter": "C", "df": [1.0, None], "n_active": [1, 2], "names": ["a"],
+        "weights": [[0.5], [0.25]], "chosen": 1,
+    }  # fmt: skip
+    told = {
+        "task": "regression", "target": "y", "method": "rls2", "estimator": "E", "weights": {**layer, "views": {}},
+        "curve": None, "paths": [path], "contributions": parts, "held": None, "convergence": [], "remarks": [],
+        "certificate": {
+            "objective": 1.0, "gap": 0.0, "rel_gap": 0.0, "status": "", "n_iter": 1, "held_as": "",
+            "regularization": "", "citation": "",
+        },
+    }  # fmt: skip
+    (tmp_path / "results.json").write_text(json.dumps(told))
+    picture = worker.draw_figure(tmp_path, "contributions")
+    assert (picture.name, picture.figure) == ("contributions", "figure")
+    names, sizes, outputs = seen[0]
+    # the spread over the rows, of the kernels that have one, the largest first
+    assert (names, list(outputs)) == (["b", "a"], ["u", "v"])
+    np.testing.assert_allclose(sizes, [[4.5, 0.0], [1.0, 0.5]])
+    told["contributions"] |= {"outputs": [""], "values": parts["values"][:1]}
+    (tmp_path / "results.json").write_text(json.dumps(told))
+    worker.draw_figure(tmp_path, "contributions")
+    np.testing.assert_allclose(seen[1][1], [4.5, 1.0])
+    assert seen[1][2] == ("",)
+    worker.draw_figure(tmp_path, "path")
+    alphas, df, weights, names, chosen, label, parameter = seen[2]
+    assert (alphas.tolist(), df[0], np.isnan(df[1]), weights.tolist()) == (
+        [4.0, 2.0],
+        1.0,
+        True,
+        [[0.5], [0.25]],
+    )
+    assert (names, chosen, label, parameter) == (["a"], 1, "kernel weight (fraction)", "C")
+    monkeypatch.setattr("kernelweave.persistence.load", lambda path: ("model", path))
+    drawn = []
+    monkeypatch.setattr(
+        "kernelweave_app.reports.draw_pictures", lambda *asked, **more: drawn.append((asked, more)) or []
+    )
+    with pytest.raises(
+        kw.InputError, match=r"^This figure could not be drawn: this run has no figure confusion\.$"
+    ):
+        worker.draw_figure(tmp_path, "confusion")
+    assert drawn == [((("model", tmp_path / "model.skops"), None), {"with_path": False, "only": "confusion"})]
+    told |= {"task": "classification", "held": {"scores": {}, "columns": [], "rows": []}}
+    (tmp_path / "results.json").write_text(json.dumps(told))
+    monkeypatch.setattr(worker, "_read_held", lambda folder, model, task: (folder, task))
+    with pytest.raises(kw.InputError):
+        worker.draw_figure(tmp_path, "confusion")
+    (_, held), more = drawn[1]
+    assert (held, more["only"]) == ((tmp_path, "classification"), "held-out")
+    monkeypatch.setattr(figures, "draw_findings", lambda found, name: [f"finding {name}"])
+    assert worker.draw_figure(tmp_path, "stability") == "finding stability"
+    from kernelweave_app.reports import printing
+
+    def write(draw, out, width, kinds):
+        assert (draw(), width, kinds) == (["finding stability"], 85.0, ("pdf",))
+        (out / "x.pdf").write_text("drawn")
+        return ["x.pdf"]
+
+    monkeypatch.setattr(printing, "write_figures", write)
+    assert worker.print_figure(str(tmp_path), "stability", 85.0, "pdf") == {"file": "stability-85mm.pdf"}
+    assert (tmp_path / "printed" / "stability-85mm.pdf").read_text() == "drawn"
+
+
+def test_held_out_rows_are_read_as_they_were_written(tmp_path, monkeypatch):
+    from kernelweave.inspection.held import HeldOut
+
+    seen = []
+    monkeypatch.setattr(HeldOut, "of_columns", classmethod(lambda kind, *given: seen.append(given)))
+    (tmp_path / "predictions.csv").write_text("row,truth,prediction\n3,1,NA\n5,NA,2\n")
+    monkeypatch.setattr(worker, "target_names", lambda model: ())
+    worker._read_held(tmp_path, "model", "classification")
+    assert (seen[0][0], seen[0][1]["prediction"].tolist(), seen[0][2].tolist()) == (
+        "model",
+        ["NA", "2"],
+        ["1", "NA"],
+    )
+    worker._read_held(tmp_path, "model", "regression")
+    np.testing.assert_array_equal(seen[1][2], [1.0, np.nan])
+    (tmp_path / "predictions.csv").write_text("row,truth b,truth a\n3,1,0\n5,0,0\n")
+    monkeypatch.setattr(worker, "target_names", lambda model: ("a", "b"))
+    worker._read_held(tmp_path, "model", "classification")
+    assert seen[2][2].tolist() == [[0, 1], [0, 0]]
+
+
+def test_scores_of_a_run_are_kept_with_their_intervals(tmp_path, monkeypatch):
+    noted = Noted()
+    job = worker.Job(Places(tmp_path), noted, RUNS[0], None)
+    one = SimpleNamespace(cells=(0.5, 0.25, None), n=7)
+    lost = SimpleNamespace(cells=(None, None, None), n=7)
+    monkeypatch.setattr(worker, "intervals_of", lambda *held: {"r2": one, "recall of a": one, "auc": lost})
+    model = SimpleNamespace(
+        cv_results_={"score_name": "accuracy", "test_score": np.array([0.5, 0.75])}, best_index_=1,
+        model_=SimpleNamespace(task=SimpleNamespace(source=SimpleNamespace(n_samples=31))),
+    )  # fmt: skip
+    job._keep_scores(model, SimpleNamespace(scores={"r2": 0.5, "auc": 1.0}))
+    assert [record for _, _, (record,) in noted.told] == [
+        Metric(name="r2, held out", value=0.5, low=0.25, high=None, n=7),
+        Metric(name=f"accuracy, {worker.not_an_estimate('alpha or C')}", value=0.75, n=31),
+    ]
+    noted.told.clear()
+    monkeypatch.setattr(worker, "intervals_of", lambda *held: {})
+    job._keep_scores(SimpleNamespace(), None)
+    assert noted.told == []
+
+
 # ---- tables -----------------------------------------------------------------------------------------
 
 
@@ -1151,7 +1450,16 @@ def test_tables_stay_in_memory_until_they_change(tmp_path, monkeypatch):
     )
     assert wine.path() == places.sets / "wine.csv"
     assert tables.entry("set-wine").ref.size == wine.path().stat().st_size
+    checked = []
+    monkeypatch.setattr(
+        catalogue, "check_file", lambda path, name, limits: checked.append((path, name, limits))
+    )
     assert tables.read("set-wine").shape == (178, 14)
+    assert checked == []
+    tables._kept.clear()
+    tables.read(first)
+    assert checked == [(tmp_path / "a.csv", "a.csv", tables.limits)]
+    monkeypatch.undo()
     assert tables.entries()["set-iris"].ref.about == catalogue.SHIPPED["iris"][1]
     inside = tables.inside(places.inside("a" * 12))
     assert (inside._kept is tables._kept, inside.places.files.name) == (True, "a" * 12)
@@ -1288,6 +1596,7 @@ def test_projects_are_made_named_copied_and_deleted(studio, recorded):
     (folder / "..hidden").write_text("x")
     (folder / "link.txt").symlink_to(table)
     inside.store.write(RUNS[0], Marks(pinned=True, tags=["u"]), Metric(name="r2", value=0.5))
+    inside.store.write(RUNS[0], Artifact(name="gone.csv", kind="x", size=1))
     inside.store.add_run(RUNS[1], "waits", REQUEST)
     copy = all_projects.duplicate(one.id, "Copy")
     assert (copy.name, copy.n_tables, copy.n_runs, copy.size) == ("Copy", 1, 1, 8)
@@ -1524,6 +1833,17 @@ def test_runs_are_queued_listed_marked_and_read(studio, monkeypatch, recorded):
     with pytest.raises(kw.InputError, match="There is no project"):
         studio.inside("f" * 12)
     assert studio.inside("").store.project == "first"
+    # of one table the key is a setting, of several it belongs to them
+    keyed, one, two = Spec(key="s"), data.tables[0], [data.tables[0], "set-wine"]
+    for given, wanted in (
+        (Data(tables=[one], key="k"), ("s", "shared")),
+        (Data(tables=two, key="k"), ("k", "shared")),
+        (Data(tables=[one], kernels=["file-k"], key="k"), ("k", "shared")),
+        (Data(tables=two, key="k", by_order=True), ("", "order")),
+        (Data(tables=[one], by_order=True), ("s", "shared")),
+    ):
+        found = studio.confined(given, keyed)
+        assert (found.key, found.rows) == wanted
 
 
 def test_predictions_get_the_training_rows_of_an_unchanged_run(studio, monkeypatch):

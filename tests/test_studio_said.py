@@ -781,6 +781,36 @@ def test_predictions_in_full(studio, saved, recorded):
     recorded("named", [named.columns, [row[:2] for row in named.rows]])
 
 
+def test_rows_without_a_prediction_keep_their_names_and_groups(studio, saved, monkeypatch):
+    folder, one, seen = studio.places.root, saved["dropped"], []
+    new = pd.read_csv(folder / "one.csv").iloc[[3, 5, 7, 9]].reset_index(drop=True)
+    new.loc[1, "a"] = np.nan
+    new.to_csv(folder / "some.csv", index=False)
+    scores = predicting.scores_apart
+    monkeypatch.setattr(predicting, "scores_apart", lambda *given: seen.append(given) or scores(*given))
+    own = one.spec.model_copy(update={"group": "g"})
+    (one.folder / "tables.json").write_text('{"key": "who", "tables": {"one": {}}, "rows": "shared"}')
+    data = Data(tables=[file_id("some.csv")])
+    found, path = predicting.predict_table(
+        one.folder / "model.skops", own, one.folder, studio.catalogue, data
+    )
+    [(model, file, table, known, made, truth, groups)] = seen
+    assert (file, table) == (one.folder / "model.skops", str(folder / "some.csv"))
+    assert (truth.tolist(), groups.tolist()) == (new["y"][[0, 2, 3]].tolist(), new["g"][[0, 2, 3]].tolist())
+    assert (known.index.tolist(), made["row"].tolist(), made["who"].tolist()) == (
+        [0, 2, 3],
+        [0, 2, 3],
+        ["p03", "p07", "p09"],
+    )
+    text = pd.read_csv(path)
+    assert text["who"].tolist() == ["p03", "p05", "p07", "p09"]
+    assert text["prediction"].isna().tolist() == [False, True, False, False]
+    np.testing.assert_allclose(
+        text["prediction"][[0, 2, 3]], model.predict(new[["a", "b", "site"]].iloc[[0, 2, 3]])
+    )
+    assert (found.n_missing, found.n_rows) == (1, 4)
+
+
 def test_remarks_on_new_rows(recorded):
     k = np.arange(40)
     training = pd.DataFrame(
