@@ -229,8 +229,7 @@ def test_targets_as_they_are_read(recorded):
         for task in tasks:
             recorded(f"{names}, {task}", answer(columns.read_target, table, names, task))
     recorded("dates", answer(columns.detect_task, table["day"], "regression"))
-    with pytest.raises(kw.InputError, match="holds dates"):
-        columns.detect_task(table["day"][:1], "auto")
+    assert "holds dates" in str(answer(columns.detect_task, table["day"][:1], "auto"))
     recorded("eleven", columns.detect_task(pd.Series(range(11)), "auto"))
     recorded("missing whole", columns.detect_task(pd.Series([1.0, np.nan, 3.0]), "auto"))
     # new rows may say the same
