@@ -30,7 +30,7 @@ from kernelweave_app.runs.preparing import (
     prepare,
     split,
 )
-from kernelweave_app.runs.questions import QUESTIONS, grouped, preset_settings, question
+from kernelweave_app.runs.questions import grouped, preset_settings, question
 from kernelweave_app.runs.recommending import recommend
 from kernelweave_app.runs.scripts import code, settings_of
 from kernelweave_app.runs.settings import merged_field, schema_of
@@ -59,7 +59,7 @@ def described(model):
     """An estimator with its parameters that are not the defaults."""
     return {
         "class": type(model).__name__,
-        "kernels": code(model.kernels),
+        "kernels": f"{code(model.kernels):.200}",
         "learner": repr(model.learner),
         **{name: code(value) for name, value in settings_of(model)},
     }
@@ -67,6 +67,7 @@ def described(model):
 
 def test_estimators_have_what_settings_ask_for(recorded):
     """Class, learner and all parameters of the estimators of runs."""
+    answers = {}
     frame = a_table()
     survival = {"time": "days", "event": "died"}
     cases = {
@@ -95,29 +96,27 @@ def test_estimators_have_what_settings_ask_for(recorded):
         prepared = prepare(Joined(frame), spec)
         _, test = split(prepared, spec)
         found = described(fitting.make_model(spec, prepared, test))
-        recorded(name, found)
+        answers[name] = found
         alpha = 0.25
         stopped = described(fitting.make_model(spec, prepared, test, alpha))
-        recorded(
-            f"{name}, stopped", {key: value for key, value in stopped.items() if value != found.get(key)}
-        )
-        recorded(
-            f"{name}, in words",
-            [
-                fitting.describe_choice(spec, prepared.task),
-                fitting.count_alphas(spec, prepared.task),
-                fitting.fits_plainly(spec),
-                fitting.unused_settings(chosen(spec, prepared.task)),
-                fitting.path_setting(chosen(spec, prepared.task).method),
-                used_settings(spec, prepared),
-                repr(fitting.calibration_cv(spec, several=bool(prepared.names))),
-                prepared.facts(Joined(frame)),
-                prepared.said,
-            ],
-        )
+        answers[f"{name}, stopped"] = {
+            key: value for key, value in stopped.items() if value != found.get(key)
+        }
+        answers[f"{name}, in words"] = [
+            fitting.describe_choice(spec, prepared.task),
+            fitting.count_alphas(spec, prepared.task),
+            fitting.fits_plainly(spec),
+            fitting.unused_settings(chosen(spec, prepared.task)),
+            fitting.path_setting(chosen(spec, prepared.task).method),
+            ", ".join(used_settings(spec, prepared)),
+            repr(fitting.calibration_cv(spec, several=bool(prepared.names))),
+            prepared.said,
+        ]
+    recorded("answers", answers)
 
 
 def test_settings_that_contradict_each_other_or_the_task(recorded):
+    answers = {}
     frame = a_table()
     survival = {"time": "days", "event": "died"}
     cases = [
@@ -157,7 +156,7 @@ def test_settings_that_contradict_each_other_or_the_task(recorded):
         _, test = split(prepared, spec)
         found = answer(fitting.make_model, spec, prepared, test)
         assert isinstance(found, str), spec
-        recorded(f"{k:02d}", re.sub(r"(?<=any loss, ).*(?=, got)", "...", found))
+        answers[f"{k:02d}"] = re.sub(r"(?<=any loss, ).*(?=, got)", "...", found)
     texts = (
         "0",
         "1001",
@@ -175,12 +174,14 @@ def test_settings_that_contradict_each_other_or_the_task(recorded):
     )
     for name in ("alphas", "Cs"):
         for text in texts:
-            recorded(f"{name}={text}", answer(fitting.parse_values, name, text))
+            answers[f"{name}={text}"] = answer(fitting.parse_values, name, text)
     for text in ("0.5", "scale", "median", "2*scale", "2*1", "half", "x*median", "0", "median*2", ""):
-        recorded(f"gamma={text}", answer(fitting.parse_gamma, text))
+        answers[f"gamma={text}"] = answer(fitting.parse_gamma, text)
+    recorded("answers", answers)
 
 
 def test_scores_that_cannot_be_computed_are_refused_before_a_fit(recorded):
+    answers = {}
     frame = a_table()
     frame["rare"] = np.where(np.arange(30) < 4, "few", np.where(np.arange(30) % 2, "u", "v"))
     frame["seldom"] = (np.arange(30) < 2).astype(int)
@@ -209,7 +210,8 @@ def test_scores_that_cannot_be_computed_are_refused_before_a_fit(recorded):
         model = fitting.make_model(spec, prepared, test)
         found = answer(fitting.check_scoring, model, prepared, train)
         # what scikit-learn says is its own
-        recorded(f"{target}, {scoring}", found and re.sub(r": [^:]*\. (?=Choose another,)", ": ... ", found))
+        answers[f"{target}, {scoring}"] = found and re.sub(r": [^:]*\. (?=Choose another,)", ": ... ", found)
+    recorded("answers", answers)
 
 
 def test_a_fit_gets_rows_weights_and_groups_of_its_part(monkeypatch):
@@ -264,6 +266,7 @@ def test_a_fit_gets_rows_weights_and_groups_of_its_part(monkeypatch):
 
 
 def test_kernels_of_a_spec(recorded):
+    answers = {}
     from scipy import sparse
 
     frame = a_table()
@@ -306,42 +309,41 @@ def test_kernels_of_a_spec(recorded):
             told = {view: None if own is None else [repr(one) for one in own] for view, own in found.items()}
         elif not isinstance(found, str | None):
             told = [type(found).__name__, found.columns]
-        recorded(name, told)
+        answers[name] = told
         if not isinstance(found, str):
-            recorded(f"{name}, known", [one.label for one in known_kernels(found, prepared.X, "regression")])
+            answers[f"{name}, known"] = [one.label for one in known_kernels(found, prepared.X, "regression")]
             assert is_plain(found) == name.startswith("plain")
     assert parse_kernels("linear;;rbf")[1] == kw.kernels.parse("rbf")
     # cells that are missing do not keep kernels from being known
     holes = frame[["a", "b"]].assign(a=frame["a"].where(frame.index > 3))
-    recorded("holes", [one.label for one in known_kernels(None, holes, "regression")])
+    answers["holes"] = [one.label for one in known_kernels(None, holes, "regression")]
+    recorded("answers", answers)
 
 
 # ---- settings ---------------------------------------------------------------------------------------
 
 
 def test_fields_of_every_run(recorded):
+    answers = {}
     for name, one in own_fields().items():
-        told = {
-            key: getattr(one, key)
-            for key in ("label", "group", "kind", "default", "least", "most", "several")
-        }
-        told |= {
-            "flag": one.flag,
-            "choices": [] if name == "method" else one.choices,
-            "learners": one.learners,
-        }
-        schema = schema_of(one)
-        assert schema.pop("description") == one.help
-        if name in ("method", "normalize", "missing"):
-            schema.pop("enum", None)
-        recorded(name, [told, schema])
-    recorded("brief", marked("brief"))
-    recorded("of table", marked("of_table"))
+        answers[name] = [one.label, one.group, one.kind, one.several]
+        assert (one.flag, one.learners, one.unit) == (f"--{name.lower().replace('_', '-')}", (), "")
+        assert one.default == Spec.model_fields[name].default
+        told = {"title": one.label, "description": one.help, "minimum": one.least, "maximum": one.most}
+        told["enum"] = list(one.choices) if name != "method" and one.choices else None
+        types = {"number": "number", "whole number": "integer", "yes/no": "boolean"}
+        told["type"] = types.get(one.kind, "string")
+        assert schema_of(one) == {key: value for key, value in told.items() if value is not None}
+    answers["brief"] = marked("brief")
+    answers["of table"] = marked("of_table")
     assert marked("nothing") == []
+    recorded("answers", answers)
 
 
 def test_a_field_of_several_learners_says_what_each_admits(recorded):
     """Ranges hold what any of them takes; meanings and limits stand beside the learners that have them."""
+
+    answers = {}
 
     def one(rule, default, *, about="Meaning.", unit="", label="", help=""):
         return Declared("tau", rule, Shown(label, help=help, unit=unit), "float", about, default)
@@ -362,27 +364,30 @@ def test_a_field_of_several_learners_says_what_each_admits(recorded):
     }
     for name, of in sets.items():
         field = merged_field("tau", of)
-        recorded(name, field)
-        recorded(f"{name}, alone", merged_field("tau", {"lp": of["lp"]}, told=False))
-        recorded(f"{name}, schema", schema_of(field))
-        recorded(f"{name}, limits", [settings.limit(each) for each in of.values()])
-    values = (1, 2.5, -1, "fast", "", None, "auto", True, 3.5)
+        answers[name] = field
+        answers[f"{name}, alone"] = merged_field("tau", {"lp": of["lp"]}, told=False)
+        assert schema_of(field)["description"] == field.help
+        answers[f"{name}, limits"] = [settings.limit(each) for each in of.values()]
+    values = (1, 2.5, "fast", "", None, True)
     for name in ("wider", "choice", "whole", "flag", "no rule", "kinds"):
         for value in values:
             found = [
                 answer(settings.written, sets[name], value),
                 answer(settings.written, sets[name], value, "simple"),
             ]
-            recorded(
-                f"{name}={value!r}", [*found, *(settings.takes(each, value) for each in sets[name].values())]
-            )
+            answers[f"{name}={value!r}"] = [
+                *found,
+                *(settings.takes(each, value) for each in sets[name].values()),
+            ]
     assert settings.alike(one(number, 1.0), one(Number(least=0.0, most=2.0), 0.3))
     assert not settings.alike(one(number, 1.0), one(Number(least=0.0, most=3.0), 1.0))
     assert not settings.alike(one(None, 1.0), one(None, 1.0))
     assert not settings.alike(one(number, 1.0), one(None, 1.0))
+    recorded("answers", answers)
 
 
 def test_settings_that_another_learner_keeps(recorded):
+    answers = {}
     given = {"p": 1.5, "max_iter": 40, "relax": "auto", "unknown": 3, "tol": 1e-5, "eta": 0.5, "C": 2.0}
     for old, new in (
         ("lp", "simple"),
@@ -391,16 +396,18 @@ def test_settings_that_another_learner_keeps(recorded):
         ("gone", "lp"),
         ("lp", "elastic-net"),
     ):
-        recorded(f"{old} to {new}", [settings.kept(given, old, new), answer(settings.settled, new, given)])
-    recorded("effective", settings.effective("lp", {"p": 1.5, "max_iter": None}))
+        answers[f"{old} to {new}"] = [settings.kept(given, old, new), answer(settings.settled, new, given)]
+    answers["effective"] = settings.effective("lp", {"p": 1.5, "max_iter": None})
     assert list(settings.learner_fields("lp")) == list(settings.learner_of("lp").settings())
     one = settings.learner_fields("lp")["p"]
     assert (one.learners, one.group) == (("lp",), "Learner")
     for name, of in settings.learner_settings().items():
         assert all(learner in kw.learners.LEARNERS and one.setting == name for learner, one in of.items())
+    recorded("answers", answers)
 
 
 def test_settings_are_read_and_refused_in_words(recorded, tmp_path):
+    answers = {}
     wrong = [
         {"cv": 1},
         {"cv": "five"},
@@ -428,11 +435,11 @@ def test_settings_are_read_and_refused_in_words(recorded, tmp_path):
         assert isinstance(found, str), values
         # what pydantic says is its own
         found = re.sub(r"(Setting `\S+`: ).*(?=, got)", r"\1...", found)
-        recorded(f"{k:02d}", [in_words_of(place, found)[7:110] for place in ("file", "options", "form")])
+        answers[f"{k:02d}"] = [in_words_of(place, found)[7:110] for place in ("file", "options", "form")]
     words = "Setting `Cs` is `wrong`. Pass --cs 3. Or `seed`."
-    recorded("form", in_words_of("form", words))
-    recorded("only typed", in_words_of("form", "Pass --cs 3."))
-    recorded("python", in_words_of("form", "Too many rows. Call kw.load first. See kernelweave.learners_of."))
+    answers["form"] = in_words_of("form", words)
+    answers["only typed"] = in_words_of("form", "Pass --cs 3.")
+    answers["python"] = in_words_of("form", "Too many rows. Call kw.load first. See kernelweave.learners_of.")
     read = check_spec({"target": ["a", "b"], "views": {"one": "a*"}, "holdout_values": ["", "x"]})
     assert (read.target, read.views, read.holdout_values) == ("a,b", {"one": ["a*"]}, ["", "x"])
     path = tmp_path / "spec.toml"
@@ -442,12 +449,12 @@ def test_settings_are_read_and_refused_in_words(recorded, tmp_path):
     assert re.fullmatch(r"error: .*spec\.toml cannot be read as TOML: .+\.", answer(read_spec, path))
     assert answer(read_spec, tmp_path / "gone.toml") == f"error: There is no file {tmp_path / 'gone.toml'}."
     for text in ("status", "status=2", 'cause=stroke, "a, b",', " x = 1 ", "=3", "a=b=c"):
-        recorded(f"event {text}", divided_event(text))
+        answers[f"event {text}"] = divided_event(text)
     for values in ([], ["2"], ["a, b", "c"], ['"x"']):
-        recorded(f"event of {values}", event_setting("cause", values))
+        answers[f"event of {values}"] = event_setting("cause", values)
         assert divided_event(event_setting("cause", values)) == ("cause", values)
     for text in ("0.01:10:7", "1,0.1", "0.1", "12", "4.0", "0,1", "x", "", " 2 , 4,", "1:2", "5,"):
-        recorded(f"inverse of {text}", inverted(text))
+        answers[f"inverse of {text}"] = inverted(text)
     assert [parameter_of(name) for name in ("lp", "rls2", "default", 3)] == ["C", "alpha", "", ""]
     for spec in (
         Spec(time="days"),
@@ -456,12 +463,14 @@ def test_settings_are_read_and_refused_in_words(recorded, tmp_path):
         Spec(target="y"),
         Spec(time=" "),
     ):
-        recorded(f"{spec.time}/{spec.event}", [spec.survival, spec.predicted])
+        answers[f"{spec.time}/{spec.event}"] = [spec.survival, spec.predicted]
     for name in ("cv", "Cs", "learner_params", "p", "not_there"):
-        recorded(f"label of {name}", label_of(name))
+        answers[f"label of {name}"] = label_of(name)
+    recorded("answers", answers)
 
 
 def test_fields_that_do_something(recorded):
+    answers = {}
     specs = {
         "plain": Spec(target="y"),
         "joined": Spec(target="y", join="b.csv", holdout="part", group="g"),
@@ -473,9 +482,10 @@ def test_fields_that_do_something(recorded):
     fields = {**own_fields(), "p": merged_field("p", settings.learner_settings()["p"])}
     for name, spec in specs.items():
         for task in ("", "classification", "regression"):
-            recorded(
-                f"{name}, {task}", [key for key, field in fields.items() if not applies(field, spec, task)]
-            )
+            answers[f"{name}, {task}"] = [
+                key for key, field in fields.items() if not applies(field, spec, task)
+            ]
+    recorded("answers", answers)
 
 
 def test_kept_fields_are_those_that_are_made(tmp_path, monkeypatch):
@@ -520,6 +530,7 @@ class Work:
 
 
 def test_time_before_a_fit_in_full(recorded, monkeypatch):
+    answers = {}
     n = 4000
     frame = pd.DataFrame({"a": np.cos(np.arange(n)), "y": ["u", "v", "v"] * (n // 3) + ["u"]})
     cases = {
@@ -535,13 +546,13 @@ def test_time_before_a_fit_in_full(recorded, monkeypatch):
         monkeypatch.setattr(estimating, "fit_model", work.fit)
         spec = Spec(target="y", test_size=0.25, **given)
         found = estimating.estimate_fit(spec, prepare(Joined(frame), spec), budget=budget, clock=work)
-        recorded(name, [found, work.fits, found.said(), found.sure()])
+        answers[name] = [found, work.fits, found.said(), found.sure()]
     small = Work(1.0, 1e-2, 4)
     monkeypatch.setattr(estimating, "fit_model", small.fit)
     spec = Spec(target="y", test_size=0)
     for size in (50, 61, 181):
         found = estimating.estimate_fit(spec, prepare(Joined(frame[:size]), spec), clock=small)
-        recorded(f"{size} rows", [found, small.fits, found.said(), found.sure()])
+        answers[f"{size} rows"] = [found, small.fits, found.said(), found.sure()]
     never = Work(1.0, 1e-2, 4, fails=99)
     monkeypatch.setattr(estimating, "fit_model", never.fit)
     with pytest.raises(kw.InputError, match=r"^too few rows$"):
@@ -556,17 +567,21 @@ def test_time_before_a_fit_in_full(recorded, monkeypatch):
         estimating.estimate_fit(spec, prepare(Joined(frame[:100]), spec), clock=never)
     likely = Spec(probabilities="platt")
     assert estimating.fits_of(likely, "regression", 1.0) == estimating.fits_of(Spec(), "regression", 1.0)
-    assert estimating.fits_of(likely, "classification", 1.0) > estimating.fits_of(Spec(), "classification", 1.0)
+    assert estimating.fits_of(likely, "classification", 1.0) > estimating.fits_of(
+        Spec(), "classification", 1.0
+    )
     times = asked("", time="days", event="died", cv=4)
     for spec, task in (
         (times, "survival"),
         (Spec(nested=3, method="rls2"), "regression"),
         (Spec(), "classification"),
     ):
-        recorded(f"fits of {task}", [estimating.fits_of(spec, task, power) for power in (0.5, 2.0)])
+        answers[f"fits of {task}"] = [estimating.fits_of(spec, task, power) for power in (0.5, 2.0)]
+    recorded("answers", answers)
 
 
 def test_recommendations_in_full(recorded):
+    answers = {}
     frame = a_table(40)
     rare = frame.assign(
         kind=np.where(np.arange(40) % 10 == 0, "rare", "usual"), patient=[f"p{k}" for k in range(40)]
@@ -603,8 +618,6 @@ def test_recommendations_in_full(recorded):
         "deep": (Joined(frame), asked("y"), "deep"),
         "few": (Joined(frame), asked("y", kernels="linear; rbf"), "few"),
         "closed": (Joined(frame), asked("class", balanced=True), "closed"),
-        "radius": (Joined(frame), asked("class"), "radius"),
-        "baseline": (Joined(frame), asked("class"), "baseline"),
         "many columns": (
             Joined(
                 pd.DataFrame(np.cos(np.outer(np.arange(12), np.arange(1, 202))))
@@ -637,13 +650,13 @@ def test_recommendations_in_full(recorded):
     for name, (data, spec, about) in cases.items():
         found = answer(recommend, data, spec, about)
         if isinstance(found, str):
-            recorded(name, found)
+            answers[name] = found
             continue
         changed = {
             key: value for key, value in found.spec.model_dump().items() if getattr(spec, key) != value
         }
         advice = [[one.setting, one.value, one.why] for one in found.advice]
-        recorded(name, [found.question.name, found.facts, advice, changed, found.method, found.warnings])
+        answers[name] = [found.question.name, found.facts, advice, changed, found.method, found.warnings]
     limits = SimpleNamespace(
         rows=recommending.TOO_MANY_ROWS,
         tiles=recommending.TOO_MANY_TILES,
@@ -652,24 +665,22 @@ def test_recommendations_in_full(recorded):
     )
     for n in (limits.tiles, limits.tiles + 1, limits.rows + 1):
         for memory in ("1GB", "9e13"):
-            recorded(f"{n} rows, {memory}", recommending._features(Spec(max_memory=memory), limits.some, n))
+            answers[f"{n} rows, {memory}"] = recommending._features(Spec(max_memory=memory), limits.some, n)
     assert (
         recommending._features(Spec(approximation="none", max_memory="1GB"), limits.some, limits.rows + 1)
         == ""
     )
-    recorded(
-        "presets",
-        {
-            f"{p}, {m}": preset_settings(p, m)
-            for p in ("quick", "careful", "paper")
-            for m in ("default", "lp")
-        },
-    )
-    recorded(
-        "questions",
-        [[one.name, one.title, one.about, one.usual, dict(one.settings), one.why] for one in QUESTIONS],
-    )
+    # a plain fit stays one, but for papers
+    for preset in ("quick", "careful"):
+        plain = Spec(**preset_settings(preset, "default"))
+        assert fitting.fits_plainly(plain)
+        assert (
+            plain.nested == Spec(**preset_settings(preset, "lp")).nested == (5 if preset == "careful" else 0)
+        )
+    assert preset_settings("paper", "default") == preset_settings("paper", "lp")
+    assert "Unknown preset" in answer(preset_settings, "slow", "lp")
     assert [name for one, names in grouped(survival=True) for name in names][:2] == ["default", "simple"]
     for one, names in grouped():
         assert question(one.name) is one if one.name != "others" else True
         assert names[0] == one.usual or one.name == "others"
+    recorded("answers", answers)

@@ -136,18 +136,27 @@ def plainly(line, files):
 
 def test_scripts_and_files_of_runs(runs, files, recorded):
     """Scripts as they are written, but for versions and places."""
+    answers = {}
+    plain = scripts.script(runs["plain"]).splitlines()
     for name, run in runs.items():
         here = scripts.script(run).splitlines()
         compile("\n".join(here), "script.py", "exec")
-        recorded(name, [plainly(line, files) for line in here[:-6] if "Made with" not in line])
-        assert here[-6:] == scripts.script(runs["plain"]).splitlines()[-6:-1] + here[-1:]
+        told = (
+            line for line in here[:-6] if "Made with" not in line and (name == "plain" or line not in plain)
+        )
+        answers[name] = [plainly(line, files) for line in told]
+        assert [line for line in here if line and line in plain] == [
+            line for line in plain if line and line in here
+        ]
+        assert here[-6:-1] == plain[-6:-1]
         stopped = scripts.script(run, 0.5).splitlines()
-        recorded(f"{name}, stopped", [plainly(line, files) for line in stopped if line not in here])
-        labels = list(writing.used_settings(run.spec, run.prepared))
+        assert stopped[0] == f"# Written by kernelweave: {scripts.STOPPED}"
+        answers[f"{name}, stopped"] = [plainly(line, files) for line in stopped[1:] if line not in here]
         tables = [one.name for one in run.origin.tables]
-        recorded(f"{name}, run", [run.prepared.facts(run.data), run.file, run.test, labels, tables, here[-1]])
+        answers[f"{name}, run"] = [run.prepared.facts(run.data), run.file, run.test, tables, here[-1]]
         assert sorted([*run.train, *run.test]) == list(range(len(run.prepared.y)))
         assert {*run.paths.values()} == {str(files / file) for file in cases(files)[name][0].values()}
+    recorded("answers", answers)
 
 
 def test_scripts_make_the_rows_of_their_runs(runs, files):
@@ -233,22 +242,25 @@ def test_a_report_is_made_of_its_run(runs, tmp_path, monkeypatch):
 
 
 def test_settings_in_words_and_code(recorded):
+    answers = {}
     values = [True, False, 3, 0.5, "x", ["a", "b"], {"u": ["a"], "v": True}, None]
-    recorded("words", [writing.in_words(value) for value in values])
+    answers["words"] = [writing.in_words(value) for value in values]
     kernel = kw.kernels.parse("rbf(gamma=0.5)")
     parts = [kernel, np.array([1.0, 2.0]), [kernel, [kernel]], [1, 2], "x", kw.kernels.Nystroem(5)]
     parts += [kw.learners.LpMKL(p=1.5), kw.normalizers.resolve("trace")]
-    recorded("code", [scripts.code(value) for value in parts])
+    answers["code"] = [scripts.code(value) for value in parts]
     assert [name for name, _ in scripts.settings_of(kw.MKLRegressor(tol=1e-3, standardize=True, C=None))] in (
         ["tol"],
         ["standardize", "tol"],
     )
+    recorded("answers", answers)
 
 
 # ---- lineage ----------------------------------------------------------------------------------------
 
 
 def test_lineage_in_full(files, tmp_path, monkeypatch, recorded):
+    answers = {}
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t.csv").write_text("a\n1\n")
     (tmp_path / "v.npz").write_text("xy")
@@ -256,7 +268,7 @@ def test_lineage_in_full(files, tmp_path, monkeypatch, recorded):
     (tmp_path / "a=b.npy").write_text("kk")
     spec = Spec(target="a", seed=9, view="words=v.npz#X,other=gone.npz", gram="K.npy,sim=K.npy,a=b.npy")
     found = trace({"t": "t.csv"}, spec)
-    recorded("tables", [[one.name, one.path, one.sha256, one.size] for one in found.tables])
+    answers["tables"] = [[one.name, one.path, one.sha256, one.size] for one in found.tables]
     assert (found.seed, found.command) == (9, "kernelweave fit t.csv --spec spec.toml --out again")
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", found.when)
     some = Lineage(
@@ -286,6 +298,7 @@ def test_lineage_in_full(files, tmp_path, monkeypatch, recorded):
     assert second == f"This run used numpy 0.1; here is {np.__version__}."
     replace(found, tables=[], versions={}).write(tmp_path)
     assert reading_of(tmp_path).changed == []
+    recorded("answers", answers)
 
 
 def reading_of(folder):
@@ -298,6 +311,7 @@ def reading_of(folder):
 
 
 def test_views_of_files_in_full(files, recorded):
+    answers = {}
     frame = pd.read_csv(files / "one.csv")
     words, K, plain = (str(files / name) for name in ("words.npz", "K.npz", "plain.npy"))
     texts = {
@@ -309,7 +323,7 @@ def test_views_of_files_in_full(files, recorded):
     }
     for name, asked in texts.items():
         found = answer(further_views.name_views, asked)
-        recorded(name, str(found).replace(str(files), "FILES"))
+        answers[name] = str(found).replace(str(files), "FILES")
     grams = {
         "several": [K],
         "named": [f"sim={K}"],
@@ -324,7 +338,7 @@ def test_views_of_files_in_full(files, recorded):
         found = answer(further_views.named_grams, asked)
         if not isinstance(found, str):
             found = {view: [os.path.basename(path), array] for view, (path, array, _) in found.items()}
-        recorded(f"grams, {name}", str(found).replace(str(files), "FILES"))
+        answers[f"grams, {name}"] = str(found).replace(str(files), "FILES")
 
     def further(view="", gram="", key="", joined=False, table=frame, **more):
         data = further_views.with_further(Joined(table, **more), view, gram, key, "t.csv", joined=joined)
@@ -353,10 +367,10 @@ def test_views_of_files_in_full(files, recorded):
     }
     for name, given in made.items():
         found = answer(further, **given)
-        recorded(f"further, {name}", found.replace(str(files), "FILES") if isinstance(found, str) else found)
+        answers[f"further, {name}"] = found.replace(str(files), "FILES") if isinstance(found, str) else found
     data = further_views.with_further(Joined(frame), f"w={words}", [f"sim={K}"], "", "t", joined=False)
     lines = further_views.further_lines(data)
-    recorded("lines", [[line.replace(str(files), "FILES") for line in part] for part in lines])
+    answers["lines"] = [[line.replace(str(files), "FILES") for line in part] for part in lines]
     assert further_views.further_lines(Joined(frame)) == ([], [])
     text = json.loads(further_views.grams_text(data))
     assert text["grams"]["sim.K"]["column"] == "who"
@@ -370,10 +384,12 @@ def test_views_of_files_in_full(files, recorded):
     assert some["w"].toarray()[:, [4, 2]].tolist() == [[1, 0], [0, 1]]
     assert some.columns == ["a", "b"]
     assert list(further_views.Tables(frame[[]], {}, {"w": sparse.csr_array(np.eye(30))}).names) == ["w"]
+    recorded("answers", answers)
 
 
 def test_kernels_of_new_rows(files, tmp_path, recorded):
     """Columns are found by the names of training rows, or by their places, or are those of training rows."""
+    answers = {}
     names = tuple("abcd")
 
     def encoder(columns):
@@ -400,28 +416,31 @@ def test_kernels_of_new_rows(files, tmp_path, recorded):
         for name, (encoders, asked, key) in cases.items():
             found = answer(further_views.new_grams, encoders, asked, new, tmp_path, key)
             if isinstance(found, str):
-                recorded(name, found.replace(str(tmp_path), "FILES"))
+                answers[name] = found.replace(str(tmp_path), "FILES")
                 continue
-            recorded(name, [{view: one.matrix[one.rows] for view, one in found[0].items()}, found[1]])
+            answers[name] = [{view: one.matrix[one.rows] for view, one in found[0].items()}, found[1]]
         (tmp_path / "grams.json").write_text(json.dumps({"grams": {"K": {"names": "abxd", "column": "who"}}}))
         lacking = answer(
             further_views.new_grams, {"K": encoder([0, 2])}, ["K=named.npz"], new, tmp_path, "who"
         )
-        recorded("lacking", lacking)
+        answers["lacking"] = lacking
     finally:
         os.chdir(here)
+    recorded("answers", answers)
 
 
 # ---- scores of new rows -----------------------------------------------------------------------------
 
 
 def test_scores_apart_in_words(recorded):
+    answers = {}
     texts = {"r2": "0.5", "rmse": "2.0"}
     both = ScoresApart(40, 30, {"r2": 0.5}, {"r2": 0.875, "mae": 0.123456}, {}, texts)
     every = ScoresApart(30, 30, {}, {"r2": 0.875}, {"Held out": {"r2": "0.41", "mae": "1.2"}})
     one = ScoresApart(2, 1, {"r2": 0.5}, {"r2": 0.875}, {}, {"r2": "0.5"})
     for name, apart in {"both": both, "every": every, "one": one}.items():
-        recorded(name, [apart.sentence, apart.table()])
+        answers[name] = [apart.sentence, apart.table()]
+    recorded("answers", answers)
 
 
 @pytest.fixture(scope="module")
@@ -446,6 +465,7 @@ def fitted():
 
 
 def test_scores_of_new_rows_are_those_apart_from_the_fit(fitted, tmp_path, recorded):
+    answers = {}
     for name, one in fitted.items():
         X, y = one.prepared.X, one.prepared.y
         train, test = one.rows
@@ -458,8 +478,9 @@ def test_scores_of_new_rows_are_those_apart_from_the_fit(fitted, tmp_path, recor
             )
             told = [apart.n_rows, apart.n_fitted, apart.others, apart.fitted, apart.known, apart.texts]
             ends = {score: [end.value, end.low, end.high, end.n] for score, end in apart.intervals.items()}
-            recorded(f"{name}, {which}", [*told, ends], rtol=1e-5)
+            answers[f"{name}, {which}"] = [*told, ends]
             assert apart.n_fitted == {"mixed": 9, "new": 0, "fitted": len(train)}[which]
+    recorded("answers", answers, rtol=1e-05)
 
 
 def test_rows_of_a_run_are_known_by_its_files(fitted, tmp_path, monkeypatch):
@@ -572,6 +593,7 @@ def test_what_findings_are_computed_from(fitted, monkeypatch):
 
 
 def test_outer_folds_of_every_kind(fitted, recorded):
+    answers = {}
     for name, one in fitted.items():
         spec = one.spec.model_copy(update={"nested": 0 if name == "times" else 3})
         said = []
@@ -582,10 +604,10 @@ def test_outer_folds_of_every_kind(fitted, recorded):
         assert isinstance(every[0], HeldTimes if name == "times" else HeldOut)
         for own in every:
             told = {key: value for key, value in own.scores.items() if value == value}
-            recorded(name, [told, own.groups is None], rtol=1e-5)
+            answers[name] = [told, own.groups is None]
         if name == "times":
             np.testing.assert_array_equal(np.asarray(found.times), np.unique(found.times))
-            recorded("equal weights", np.asarray(found.equal), rtol=1e-5)
+            answers["equal weights"] = np.asarray(found.equal)
     with pytest.raises(
         kw.InputError, match=r"^Setting `nested`: at least 2 outer folds are needed, or 0 for none\.$"
     ):
@@ -597,23 +619,27 @@ def test_outer_folds_of_every_kind(fitted, recorded):
     many = fitted["numbers"].spec.model_copy(update={"nested": 90})
     with pytest.raises(kw.InputError, match=r"^The rows cannot be divided into 90 outer folds: "):
         nested.nested_predictions(many, fitted["numbers"].prepared, np.arange(30))
+    recorded("answers", answers, rtol=1e-05)
 
 
 def test_held_out_rows_with_their_truth(fitted, recorded):
+    answers = {}
     for name, one in fitted.items():
         held = writing.score_held(one.model, one.prepared, one.rows[1])
         assert writing.score_held(one.model, one.prepared, one.rows[1][:0]) is None
         table = held.table
-        recorded(f"{name}, columns", list(table))
+        answers[f"{name}, columns"] = list(table)
         assert table["row"].tolist() == one.rows[1].tolist()
         wanted = one.prepared.y[one.rows[1]]
         truth = table[[column for column in table if str(column).startswith("truth")]].to_numpy()
         assert truth.squeeze().tolist() == wanted.tolist()
         assert (held.groups is None) == (name != "numbers")
-        recorded(name, {score: value for score, value in held.scores.items() if value == value}, rtol=1e-5)
+        answers[name] = {score: value for score, value in held.scores.items() if value == value}
+    recorded("answers", answers, rtol=1e-05)
 
 
 def test_what_models_say_of_their_columns(fitted, recorded, tmp_path):
+    answers = {}
     frame = a_table(36).assign(when=pd.date_range("2024-01-30", periods=36).strftime("%Y-%m-%d"))
     frame["note"] = [
         f"a patient with {word} and more words of no use" for word in ("pain", "fever", "rest") * 12
@@ -631,17 +657,14 @@ def test_what_models_say_of_their_columns(fitted, recorded, tmp_path):
     )
     beside.fit(views, prepared.y)
     for name, one in (("table", model), ("views", beside)):
-        recorded(
-            name,
-            [
-                predictions.columns_of(one),
-                predictions.dates_of(one),
-                predictions.texts_of(one),
-                predictions.texts_of(one, "class"),
-                predictions.sparse_views_of(one),
-                list(predictions.grams_of(one)),
-            ],
-        )
+        answers[name] = [
+            predictions.columns_of(one),
+            predictions.dates_of(one),
+            predictions.texts_of(one),
+            predictions.texts_of(one, "class"),
+            predictions.sparse_views_of(one),
+            list(predictions.grams_of(one)),
+        ]
     found = predictions.features_of(model, frame[frame.columns[::-1]])
     assert list(found) == list(X)
     assert found["when"].dtype.kind == "M"
@@ -660,20 +683,22 @@ def test_what_models_say_of_their_columns(fitted, recorded, tmp_path):
         "lacks beside": (beside, frame.drop(columns="b"), {"words": words, "K": 1}),
     }
     for name, (one, table, further) in wrong.items():
-        recorded(f"wrong: {name}", answer(predictions.features_of, one, table, further))
+        answers[f"wrong: {name}"] = answer(predictions.features_of, one, table, further)
     bare = kw.MKLRegressor([kw.kernels.Linear()], kw.learners.RLS2(alpha=1.0)).fit(
         frame[["a", "b"]].to_numpy(), frame["y"]
     )
-    recorded("no names", answer(predictions.features_of, bare, frame))
+    answers["no names"] = answer(predictions.features_of, bare, frame)
     keys = pd.Series([f"k{k}" for k in range(36)], name="probability of it")
     made = predictions.predictions(model, X[:3], keys=keys[:3])
-    recorded("predictions", [list(made), made["row"].tolist(), made.iloc[:, 0].tolist()])
+    answers["predictions"] = [list(made), made["row"].tolist(), made.iloc[:, 0].tolist()]
     assert next(iter(predictions.predictions(model, X[:3], keys=keys[:3].rename("name")))) == "name"
     assert next(iter(predictions.predictions(model, X[:3], keys=keys[:3].rename("row")))) == "key row"
+    recorded("answers", answers)
 
 
 def test_new_rows_of_a_run(files, tmp_path, recorded):
     """Tables, types, keys, sparse views and kernels of new rows, by the files of the run."""
+    answers = {}
     frame = pd.read_csv(files / "one.csv")
     X = frame[["a", "b", "code"]].astype({"code": "category"})
     model = kw.MKLRegressor([kw.kernels.Linear()], kw.learners.RLS2(alpha=1.0)).fit(X, frame["y"])
@@ -704,7 +729,7 @@ def test_new_rows_of_a_run(files, tmp_path, recorded):
             [],
         )
     ]
-    recorded("refused", [text.replace(str(files), "FILES") for text in told])
+    answers["refused"] = [text.replace(str(files), "FILES") for text in told]
     words = sparse.load_npz(files / "words.npz")
     beside = kw.MKLRegressor(
         kernels={"table": [kw.kernels.Linear()], "words": [kw.kernels.Linear()]},
@@ -732,19 +757,19 @@ def test_new_rows_of_a_run(files, tmp_path, recorded):
         "wrong times": (model, Spec(time="days", event="died", target="y")),
     }
     for name, (one, spec) in truth.items():
-        recorded(f"truth, {name}", answer(reading.read_truth, one, frame, spec))
+        answers[f"truth, {name}"] = answer(reading.read_truth, one, frame, spec)
     classes = SimpleNamespace(classes_=np.array(["low", "mid"]))
-    recorded("truth, strangers", answer(reading.read_truth, classes, frame, Spec(target="class")))
-    recorded(
-        "truth, classes",
-        answer(reading.read_truth, classes, frame[frame["class"] != "top"][:5], Spec(target="class")),
+    answers["truth, strangers"] = answer(reading.read_truth, classes, frame, Spec(target="class"))
+    answers["truth, classes"] = answer(
+        reading.read_truth, classes, frame[frame["class"] != "top"][:5], Spec(target="class")
     )
-    recorded("strata", [answer(reading.strata_of_rows, frame[:3], name) for name in ("", "site", "sites")])
+    answers["strata"] = [answer(reading.strata_of_rows, frame[:3], name) for name in ("", "site", "sites")]
     with pytest.raises(
         kw.InputError,
         match=r"words\.npz has rows but no target\. Pass the table with the target first, and this",
     ):
         reading.read_all({"words": str(files / "words.npz")}, Spec(), labelled=True)
+    recorded("answers", answers)
 
 
 # ---- folders ----------------------------------------------------------------------------------------

@@ -74,6 +74,7 @@ def asked(app, scope, body=b""):
 
 
 def test_an_address_is_divided(recorded):
+    answers = {}
     paths = [
         "/",
         "",
@@ -103,8 +104,9 @@ def test_an_address_is_divided(recorded):
             security.project_of(scope),
             security.base_in(scope),
         ]
-        recorded(path, [*told, security.path_of(scope), security.address_of(scope, "q", "/x")])
+        answers[path] = [*told, security.path_of(scope), security.address_of(scope, "q", "/x")]
     assert (security.project_of({}), security.base_in({}), security.base_of("x")) == ("", "", "/s/x")
+    recorded("answers", answers)
 
 
 def test_a_websocket_talks_until_its_session_ends(clock):

@@ -35,15 +35,17 @@ DROP = COLUMNS["drop"].split(",")
 
 
 def short(tree):
-    """The same with arrays in place of long lists of numbers, of which sums are recorded."""
+    """The same with arrays in place of long lists of numbers, of which sums are recorded, and ends of other lists."""
     if isinstance(tree, dict):
         return {key: short(one) for key, one in tree.items()}
-    if isinstance(tree, list) and len(tree) > 8:
+    if not isinstance(tree, list | tuple):
+        return tree
+    if len(tree) > 8:
         try:
-            return np.asarray([short(one) for one in tree], dtype=float)
+            return np.asarray(tree, dtype=float)
         except (TypeError, ValueError):
-            pass
-    return [short(one) for one in tree] if isinstance(tree, list | tuple) else tree
+            tree = [f"{len(tree)} of them", *tree[:2], tree[-1]]
+    return [short(one) for one in tree]
 
 
 # ---- what follows from tables and settings ----------------------------------------------------------
@@ -69,6 +71,7 @@ def traps(frame, spec, files=None, joined=None):
 
 
 def test_what_follows_from_tables(recorded, tmp_path):
+    answers = {}
     n = 40
     k = np.arange(n)
     base = pd.DataFrame(
@@ -172,22 +175,24 @@ def test_what_follows_from_tables(recorded, tmp_path):
         tables[f"missing, {how}"] = (holes, spec.model_copy(update={"missing": how}))
     tables["one missing"] = (base.assign(a=base["a"].where(k > 0)), spec)
     for name, (frame, own) in tables.items():
-        recorded(name, traps(frame, own))
+        answers[name] = traps(frame, own)
     first = base.assign(who=[f"p{j}" for j in k])[:30]
     second = pd.DataFrame({"who": [f"p{j}" for j in range(5, 37)], "m": np.sin(np.arange(32.0) * 4)})
     shared = join_tables({"one": first, "two": second}, "who")
     keyed = spec.model_copy(update={"key": "who"})
-    recorded("joined", traps(None, keyed, joined=shared))
+    answers["joined"] = traps(None, keyed, joined=shared)
     every = join_tables({"one": first, "two": second}, "who", "all")
-    recorded("all rows", traps(None, keyed.model_copy(update={"rows": "all"}), joined=every))
+    answers["all rows"] = traps(None, keyed.model_copy(update={"rows": "all"}), joined=every)
     files = {}
     for name, text in {"file-a": "x", "file-b": "y", "file-c": "x", "file-d": "x"}.items():
         (tmp_path / f"{name}.csv").write_text(text)
         files[name] = str(tmp_path / f"{name}.csv")
-    recorded("files", traps(base, spec, files))
+    answers["files"] = traps(base, spec, files)
+    recorded("answers", answers)
 
 
 def test_what_follows_from_times(recorded):
+    answers = {}
     n = 40
     k = np.arange(n)
     base = pd.DataFrame({"a": np.cos(k), "b": np.sin(k * 2), "days": k % 11 + 1.0, "died": k % 2})
@@ -224,14 +229,18 @@ def test_what_follows_from_times(recorded):
     }
     for name, (frame, given) in own.items():
         changed = spec.model_copy(update=given)
-        recorded(name, traps(frame, changed))
-        recorded(f"{name}, times", looking.describe_times(frame, changed).model_dump(exclude_defaults=True))
+        answers[name] = traps(frame, changed)
+        times = looking.describe_times(frame, changed)
+        if name == "nothing" or times != looking.describe_times(base, spec):
+            answers[f"{name}, times"] = times.model_dump(exclude_defaults=True)
+    recorded("answers", answers)
 
 
 # ---- what is said of tables -------------------------------------------------------------------------
 
 
 def test_tables_columns_and_targets_are_described(recorded):
+    answers = {}
     n = 24
     k = np.arange(n)
     table = pd.DataFrame(
@@ -245,7 +254,7 @@ def test_tables_columns_and_targets_are_described(recorded):
             "levels": [f"v{j % 10}" for j in k],
             "rare": [f"x{j % 20}" for j in k],
             "long": [
-                f"a long text about the patient in bed {j % 6} and all that there is to be told about him or her"
+                f"a long text about the patient in bed {j % 6} and what there is to be told about this one"
                 for j in k
             ],
             "day": pd.date_range("2024-01-31", periods=n).strftime("%Y-%m-%d"),
@@ -261,23 +270,28 @@ def test_tables_columns_and_targets_are_described(recorded):
         }
     )
     for name in table:
-        recorded(name, looking.describe_column(table[name], name).model_dump(exclude_defaults=True))
+        answers[name] = looking.describe_column(table[name], name).model_dump(exclude_defaults=True)
         for task in ("auto", "classification", "regression"):
             found = answer(looking.describe_target, table, name, task)
-            recorded(
-                f"{name} as {task}",
-                found if isinstance(found, str) else found.model_dump(exclude_defaults=True),
-            )
+            if isinstance(found, str):
+                assert "Convert it, for example to days" in found
+                continue
+            if found.task == "classification":
+                assert found.classes == {str(value): n for value, n in table[name].value_counts().items()}
+            elif not found.problem:
+                assert (found.low, found.high) == (table[name].min(), table[name].max())
+            assert found.n_missing == table[name].isna().sum()
+            answers[f"{name} as {task}"] = [found.task, found.reason, found.problem]
     for several in ("real,wide", "flag,word", "flag,mixed", "holes,real", "real,nothing"):
         found = answer(looking.describe_target, table, several, "auto")
-        recorded(several, found if isinstance(found, str) else found.model_dump())
+        answers[several] = found if isinstance(found, str) else found.model_dump()
     about = looking.describe_table(
         table.drop(columns=["word", "levels", "rare", "long", "day", "patient", "mixed"]), "set-x", "x"
     ).model_dump()
     assert about.pop("memory") > n * 60
-    recorded("table", about)
+    answers["table"] = about
     ids = pd.DataFrame({"y": [f"p{j // 2}" for j in range(40)], "z": [f"p{j}" for j in range(40)]})
-    recorded("classes", [looking.describe_target(ids, name, "auto").problem for name in "yz"])
+    answers["classes"] = [looking.describe_target(ids, name, "auto").problem for name in "yz"]
     for values in (
         [],
         [1.0],
@@ -288,14 +302,11 @@ def test_tables_columns_and_targets_are_described(recorded):
         [0.0, 0.5, 1.0],
         [-1e308, 1e308],
     ):
-        recorded(f"histogram of {values}", looking.histogram(np.array(values, dtype=float)))
-    recorded(
-        "cells",
-        [
-            looking.cell(one)
-            for one in (None, np.nan, 1 / 3, 7, "x" * 81, "x" * 80, True, pd.Timestamp("2024-01-31"))
-        ],
-    )
+        answers[f"histogram of {values}"] = looking.histogram(np.array(values, dtype=float))
+    answers["cells"] = [
+        looking.cell(one)
+        for one in (None, np.nan, 1 / 3, 7, "x" * 81, "x" * 80, True, pd.Timestamp("2024-01-31"))
+    ]
     assert looking.shorten("abcdef", 4) == "abc…"
     for name, asked_for in (
         ("word", ""),
@@ -305,25 +316,60 @@ def test_tables_columns_and_targets_are_described(recorded):
         ("whole", ["0", "1"]),
         ("word", ["u", "v", "w"]),
     ):
-        recorded(f"marks {name}, {asked_for}", looking.describe_division(table[name], asked_for).model_dump())
+        answers[f"marks {name}, {asked_for}"] = looking.describe_division(table[name], asked_for).model_dump()
+    recorded("answers", answers)
 
 
-def test_roles_of_columns(recorded):
+def test_roles_of_columns():
+    """A column gets its role; others keep theirs, but for what had the role before and what the task excludes."""
     specs = {
         "plain": Spec(target="y", drop=["d", "e"], weights="w", group="g", holdout="h"),
         "several": Spec(target="y,z"),
-        "times": Spec(time="t", event="e=1", strata="s", drop="d"),
+        "times": Spec(time="t", event="e=1", strata="s", drop="d", ties="efron"),
+    }
+    told = {
+        "plain": {
+            "y": "target",
+            "d": "ignored",
+            "e": "ignored",
+            "w": "weights",
+            "g": "group",
+            "h": "holdout",
+        },
+        "several": {"y": "target", "z": "target"},
+        "times": {"t": "time", "e": "event", "s": "strata", "d": "ignored"},
     }
     columns = list("ydewghztsx")
     data = Data(tables=["set-x"], key="k")
+    assert looking.role_of("k", Spec(target="k"), data) == "key"
     for name, spec in specs.items():
-        recorded(f"{name}, roles", {c: looking.role_of(c, spec, data, columns) for c in [*columns, "k"]})
+        before = {c: looking.role_of(c, spec, data, columns) for c in columns}
+        assert before == {c: told[name].get(c, "feature") for c in columns}
         for role in looking.ROLES:
-            changed = {c: looking.with_role(c, role, spec, columns) for c in columns}
-            recorded(f"{name}, {role}", changed)
+            gone = {"target": {"time", "event", "strata"}, "time": {"target"}, "event": {"target"}}.get(
+                role, set()
+            )
+            gone = gone | ({role} if role not in ("ignored", "feature", "key") else set())
+            if role == "target" and name == "several":
+                gone -= {"target"}
+            for c in columns:
+                changed = looking.with_role(c, role, spec, columns)
+                after = spec.model_copy(update=changed)
+                assert looking.role_of(c, after, data, columns) == ("feature" if role == "key" else role)
+                for other in set(columns) - {c}:
+                    kept = "feature" if before[other] in gone else before[other]
+                    assert looking.role_of(other, after, data, columns) == kept, (name, role, c, other)
+                assert changed.keys() <= {*Spec.model_fields}
+                assert ("task" in changed) == (role in ("target", "time", "event"))
+                assert changed.get("task", "auto") == "auto"
+                assert after.ties == ("breslow" if role == "target" else spec.ties)
+                # what stays is not said again
+                unchanged = [key for key, value in changed.items() if getattr(spec, key) == value]
+                assert set(unchanged) <= {"task", "target", role, "strata", "ties"}
 
 
 def test_gaps_outliers_and_likenesses(recorded):
+    answers = {}
     n = 30
     k = np.arange(n)
     table = pd.DataFrame(
@@ -340,18 +386,18 @@ def test_gaps_outliers_and_likenesses(recorded):
         ("whole", ["d", "e"], {"one": ["d"]}),
         ("texts", ["c", "e"], {"one": ["c"], "two": ["e"]}),
     ):
-        recorded(name, looking.describe_missing(table, columns, own).model_dump())
+        answers[name] = looking.describe_missing(table, columns, own).model_dump()
     # of many rows those with missing cells are filled from some of the others
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(looking, "MOST_NEAREST", (8, 2))
-        recorded("some rows and columns", looking.describe_missing(table, list(table), views).model_dump())
-        recorded("one of both", looking.describe_missing(table, ["a", "b", "d"], {}).model_dump())
+        answers["some rows and columns"] = looking.describe_missing(table, list(table), views).model_dump()
+        answers["one of both"] = looking.describe_missing(table, ["a", "b", "d"], {}).model_dump()
     far = pd.DataFrame(
         {"a": np.cos(k), "b": np.sin(k), "same": 1.0, "mostly": np.where(k < 20, 0.0, k), "word": "x"}
     )
     far.loc[4, "a"], far.loc[9, "b"], far.loc[12, "b"], far.loc[3, "a"] = 30.0, -20.0, 9.0, np.nan
     far.loc[29, "b"] = np.inf
-    recorded("outliers", looking.find_outliers(far).model_dump())
+    answers["outliers"] = looking.find_outliers(far).model_dump()
     assert looking.find_outliers(far[["word"]]).model_dump() == {
         "n_outliers": 0,
         "n_rows": 30,
@@ -361,7 +407,7 @@ def test_gaps_outliers_and_likenesses(recorded):
     assert looking.find_outliers(far[:2]).n_rows == 2
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(looking, "MOST_CELLS", 60)
-        recorded("of every other row", looking.find_outliers(far).model_dump())
+        answers["of every other row"] = looking.find_outliers(far).model_dump()
     frame = a_table(24).assign(when=pd.date_range("2024-01-01", periods=24))
     for name, spec in {
         "numbers": asked("y", views={"one": ["a", "b"], "two": ["site"], "three": ["when"]}),
@@ -369,14 +415,15 @@ def test_gaps_outliers_and_likenesses(recorded):
         "labels": asked("p,q", views={"one": ["a"], "two": ["b"]}),
         "times": asked("", time="days", event="died", strata="site"),
     }.items():
-        recorded(f"alike, {name}", looking.align_views(prepare(Joined(frame), spec)).model_dump())
+        answers[f"alike, {name}"] = looking.align_views(prepare(Joined(frame), spec)).model_dump()
     words = sparse.csr_array(np.where(np.arange(96).reshape(24, 4) % 3 == 0, 1.0, 0.0))
     beside = prepare(Joined(frame, sparse={"words": words}), asked("y"))
-    recorded("alike, beside", looking.align_views(beside).model_dump())
+    answers["alike, beside"] = looking.align_views(beside).model_dump()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(looking, "MOST_ROWS", 10)
         patch.setattr(looking, "MOST_VIEWS", 1)
-        recorded("alike, few", looking.align_views(beside).model_dump())
+        answers["alike, few"] = looking.align_views(beside).model_dump()
+    recorded("answers", answers)
 
 
 # ---- a studio ---------------------------------------------------------------------------------------
@@ -409,8 +456,9 @@ WHOLE = Data(tables=[ONE])
 
 
 def test_questions_about_tables(studio, recorded):
+    answers = {}
     both = Data(tables=[ONE, TWO], key="who")
-    recorded("table", studio.table(HOLES).model_dump(exclude={"memory"}))
+    answers["table"] = studio.table(HOLES).model_dump(exclude={"memory"})
     for given in (
         {},
         {"start": 2, "number": 2},
@@ -419,9 +467,9 @@ def test_questions_about_tables(studio, recorded):
         {"types": {"a": "category", "x": "text"}, "number": 2},
     ):
         found = studio.columns(ONE, **given)
-        recorded(f"columns, {given}", [found.total, [[c.name, c.kind, c.taken_for] for c in found.columns]])
+        answers[f"columns, {given}"] = [found.total, [[c.name, c.kind, c.taken_for] for c in found.columns]]
     for given in ({"number": 2}, {"start": 34}, {"number": 1, "first_column": 9, "n_columns": 3}):
-        recorded(f"rows, {given}", studio.rows(HOLES, **given).model_dump())
+        answers[f"rows, {given}"] = studio.rows(HOLES, **given).model_dump()
     joins = {
         "one": WHOLE,
         "both": both,
@@ -432,13 +480,13 @@ def test_questions_about_tables(studio, recorded):
         "no table": Data(tables=[], sparse=[WORDS]),
     }
     for name, data in joins.items():
-        recorded(f"join, {name}", studio.join(data).model_dump())
-    recorded("target", studio.target(WHOLE, "class").model_dump())
-    recorded("outliers", studio.outliers(ONE).model_dump())
+        answers[f"join, {name}"] = short(studio.join(data).model_dump())
+    answers["target"] = studio.target(WHOLE, "class").model_dump()
+    answers["outliers"] = studio.outliers(ONE).model_dump()
     times = Spec(time="days", event="died", types="b=category")
-    recorded("times", [studio.times(data, times).model_dump() for data in (WHOLE, both)])
+    answers["times"] = [studio.times(data, times).model_dump() for data in (WHOLE, both)]
     every = both.model_copy(update={"key": "who"})
-    recorded("times, all", studio.times(every, times.model_copy(update={"rows": "all"})).model_dump())
+    answers["times, all"] = studio.times(every, times.model_copy(update={"rows": "all"})).model_dump()
     for name, data, spec in (
         ("holes", Data(tables=[HOLES]), Spec(target="y", drop="z")),
         ("views", Data(tables=[HOLES]), Spec(target="y", views={"one": ["a", "b"], "two": ["z"]})),
@@ -446,27 +494,31 @@ def test_questions_about_tables(studio, recorded):
         ("all", both, Spec(target="y", rows="all")),
         ("kernels", Data(tables=[HOLES], kernels=[KERNEL]), Spec(target="y")),
     ):
-        recorded(f"missing, {name}", studio.missing(data, spec).model_dump())
+        answers[f"missing, {name}"] = studio.missing(data, spec).model_dump()
     marks = Spec(holdout="part")
-    recorded("marked", studio.marked(WHOLE, marks).model_dump())
-    recorded("marked, all", studio.marked(both, marks.model_copy(update={"rows": "all"})).model_dump())
-    recorded("marked, none", answer(studio.marked, WHOLE, Spec(holdout="parts")))
-    recorded(
-        "alignments", studio.alignments(both, Spec(target="y", drop=DROP[1:], missing="skip")).model_dump()
-    )
+    answers["marked"] = studio.marked(WHOLE, marks).model_dump()
+    answers["marked, all"] = studio.marked(both, marks.model_copy(update={"rows": "all"})).model_dump()
+    answers["marked, none"] = answer(studio.marked, WHOLE, Spec(holdout="parts"))
+    answers["alignments"] = studio.alignments(
+        both, Spec(target="y", drop=DROP[1:], missing="skip")
+    ).model_dump()
     for name, spec in (
         ("target", Spec(target="class", holdout="part", drop=[c for c in DROP if c != "class"])),
         ("wrong target", Spec(target="clas")),
         ("times", Spec(time="days", event="died", drop=DROP[:6])),
     ):
         found = [one.model_dump(exclude_defaults=True) for one in studio.consequences(both, spec)]
-        recorded(f"consequences, {name}", found)
+        answers[f"consequences, {name}"] = short(
+            [[one["topic"], one["text"], one.get("fix")] for one in found]
+        )
     # asked again, the answer is the same object, until the file changes
     assert studio.missing(WHOLE, Spec(target="y")) is studio.missing(WHOLE, Spec(target="y"))
     assert studio.missing(WHOLE, Spec(target="y")) is not studio.missing(WHOLE, Spec(target="z"))
+    recorded("answers", answers)
 
 
 def test_checks_before_a_run(studio, recorded):
+    answers = {}
     both = Data(tables=[ONE, TWO], key="who")
     drop = {
         name: [c for c in DROP if c not in name.split(",")] for name in ("y", "class", "p,q", "days,died")
@@ -500,21 +552,23 @@ def test_checks_before_a_run(studio, recorded):
     }
     for name, (data, spec) in cases.items():
         found = answer(studio.check, data, spec)
-        recorded(name, found.split(": The number")[0] if isinstance(found, str) else found.model_dump())
-    recorded(
-        "about", {k: v for k, v in studio.about().model_dump().items() if k not in ("data_folder", "version")}
-    )
+        answers[name] = found.split(": The number")[0] if isinstance(found, str) else found.model_dump()
+    answers["about"] = {
+        k: v for k, v in studio.about().model_dump().items() if k not in ("data_folder", "version")
+    }
     assert studio.about().data_folder == str(studio.places.root)
     assert studio.about().version == kw.__version__
     views = {"one": "[views]\nu = ['a', 'x']\nv = 'm*'\n", "two": "set\tabout\ta\tx\tz\n"}
     for name, kind in (("one", "toml"), ("two", "gmt")):
-        recorded(f"views, {kind}", studio.views(both, views[name], kind).model_dump())
+        answers[f"views, {kind}"] = studio.views(both, views[name], kind).model_dump()
     recommended = studio.recommend(WHOLE, of("class"), "sources")
     assert (recommended.method, recommended.question.name) == ("elastic-net", "sources")
-    recorded("tables", [[ref.name, ref.source, ref.uses] for ref in studio.tables()][:5])
+    answers["tables"] = [[ref.name, ref.source, ref.uses] for ref in studio.tables()][:5]
+    recorded("answers", answers)
 
 
 def test_kernels_before_a_run(studio, recorded):
+    answers = {}
     from PIL import Image
 
     drop = [c for c in DROP if c != "class"]
@@ -537,11 +591,11 @@ def test_kernels_before_a_run(studio, recorded):
     for name, (data, spec) in cases.items():
         found = answer(studio.kernels, data, spec, 2)
         if isinstance(found, str):
-            recorded(name, found)
+            answers[name] = found
             continue
         told = found.model_dump(exclude={"budget", "kernels"})
         told["kernels"] = [[one.name, one.view, one.alignment, one.rank] for one in found.kernels[:4]]
-        recorded(name, told, rtol=1e-5)
+        answers[name] = told
         pictures = [one.thumbnail for one in found.kernels if one.thumbnail]
         assert len(pictures) == min(2, found.n_kernels)
         assert all(one.thumbnail for one in found.kernels[:2])
@@ -555,8 +609,9 @@ def test_kernels_before_a_run(studio, recorded):
     light = pixels.sum(axis=2)
     assert (np.diff(light, axis=0) >= 0).mean() > 0.95
     np.testing.assert_array_equal(light, light.T)
-    recorded("colours", [pixels[0, 0].tolist(), pixels[28, 28].tolist(), pixels[-1, -1].tolist()])
+    answers["colours"] = [pixels[0, 0].tolist(), pixels[28, 28].tolist(), pixels[-1, -1].tolist()]
     assert previews.thumbnail(np.ones((3, 3))) == previews.thumbnail(np.zeros((3, 3)))
+    recorded("answers", answers, rtol=1e-05)
 
 
 # ---- results ----------------------------------------------------------------------------------------
@@ -596,12 +651,14 @@ def fitted():
 
 
 def test_results_in_full(fitted, recorded):
+    answers = {}
     for name, one in fitted.items():
         told = one.told.model_dump(exclude={"convergence", "certificate", "paths"})
         certificate = one.told.certificate.model_dump(
-            exclude={"gap", "rel_gap", "n_iter", "citation", "stationarity"}
+            exclude={"gap", "rel_gap", "n_iter", "citation", "stationarity", "status"}
         )
-        recorded(name, short({**told, "certificate": certificate}), rtol=1e-4, atol=1e-6)
+        if name != "deep":  # not convex: elsewhere it may end elsewhere
+            answers[name] = short({**told, "certificate": certificate})
         assert one.told.certificate.n_iter == one.model.n_iter_
         assert one.told.certificate.gap == pytest.approx(float(one.model.gap_))
         assert one.told.certificate.rel_gap == pytest.approx(float(one.model.rel_gap_))
@@ -611,9 +668,9 @@ def test_results_in_full(fitted, recorded):
         )
         for line, history in zip(one.told.convergence, one.model.history_, strict=True):
             assert list(line.history) == [key for key, values in history.items() if len(values)]
-        recorded(f"{name}, outputs", [line.output for line in one.told.convergence])
+        answers[f"{name}, outputs"] = [line.output for line in one.told.convergence]
     [path] = fitted["numbers"].told.paths
-    recorded("path", short(path.model_dump()), rtol=1e-4, atol=1e-6)
+    answers["path"] = short(path.model_dump())
     assert [results.plain(v) for v in (np.float64(1 / 3), np.inf, True, 3, np.int64(4), "x", None)] == [
         round(1 / 3, 8), None, "True", 3, 4, "x", "None",
     ]  # fmt: skip
@@ -624,6 +681,7 @@ def test_results_in_full(fitted, recorded):
         ["output 1", "output 2", "output 3"],
     ]
     assert results.output_names(SimpleNamespace(), 1) == [""]
+    recorded("answers", answers, atol=1e-06, rtol=0.0001)
 
 
 def a_run(name, number, one, **more):
@@ -648,6 +706,7 @@ def a_run(name, number, one, **more):
 
 
 def test_runs_side_by_side(fitted, recorded):
+    answers = {}
     frame = a_table(45)
     first = fitted["numbers"]
     changed = first.spec.model_copy(update={"kernels": "rbf(gamma=0.5)", "seed": 0, "alphas": "0.2,2"})
@@ -667,18 +726,15 @@ def test_runs_side_by_side(fitted, recorded):
     found = comparing.compare_runs(
         runs, [first.told, told, fitted["classes"].told, None], {"set-wine": "wine"}
     )
-    recorded("all", short(found.model_dump(exclude={"runs", "curves"})), rtol=1e-4, atol=1e-7)
+    answers["all"] = short(found.model_dump(exclude={"runs", "curves"}))
     assert [curve is None for curve in found.curves] == [False, False, False, True]
     assert [run.name for run in found.runs] == ["a", "b", "classes", "times"]
     for name in ("classes", "times", "two"):
         one = fitted[name]
         pair = [a_run("a", 1, one), a_run("b", 2, one)]
-        recorded(
-            name,
-            [test.model_dump() for test in comparing.paired_tests(pair, [one.told, one.told])],
-            atol=1e-7,
-        )
-    recorded("lengths", [comparing._short("x" * 121), comparing._short(["a", "b"]), comparing._short(True)])
+        answers[name] = [test.model_dump() for test in comparing.paired_tests(pair, [one.told, one.told])]
+    answers["lengths"] = [comparing._short("x" * 121), comparing._short(["a", "b"]), comparing._short(True)]
+    recorded("answers", answers, atol=1e-07, rtol=0.0001)
 
 
 # ---- new rows ---------------------------------------------------------------------------------------
@@ -708,6 +764,7 @@ def saved(studio, tmp_path_factory):
 
 
 def test_predictions_in_full(studio, saved, recorded):
+    answers = {}
     folder = studio.places.root
     frame = pd.read_csv(folder / "one.csv")
     new = frame.iloc[[30, 31, 2, 3, 35]].reset_index(drop=True)
@@ -737,10 +794,10 @@ def test_predictions_in_full(studio, saved, recorded):
         )
         found = answer(predicting.predict_table, *given)
         if isinstance(found, str):
-            recorded(f"{kind}, {name}", found)
+            answers[f"{kind}, {name}"] = found
             continue
         told, path = found
-        recorded(f"{kind}, {name}", json.loads(told.model_dump_json()), rtol=1e-4, atol=1e-6)
+        answers[f"{kind}, {name}"] = json.loads(told.model_dump_json())
         text = pd.read_csv(path)
         assert list(text) == told.columns
         assert len(text) == told.n_rows
@@ -778,7 +835,8 @@ def test_predictions_in_full(studio, saved, recorded):
     named = predicting.predict_table(
         one.folder / "model.skops", one.spec, one.folder, studio.catalogue, keyed
     )[0]
-    recorded("named", [named.columns, [row[:2] for row in named.rows]])
+    answers["named"] = [named.columns, [row[:2] for row in named.rows]]
+    recorded("answers", answers, atol=1e-06, rtol=0.0001)
 
 
 def test_rows_without_a_prediction_keep_their_names_and_groups(studio, saved, monkeypatch):
@@ -812,6 +870,7 @@ def test_rows_without_a_prediction_keep_their_names_and_groups(studio, saved, mo
 
 
 def test_remarks_on_new_rows(recorded):
+    answers = {}
     k = np.arange(40)
     training = pd.DataFrame(
         {"a": np.cos(k), "b": np.sin(k * 2), "word": np.array(list("uvw"))[k % 3], "flag": k % 2 == 0}
@@ -828,9 +887,9 @@ def test_remarks_on_new_rows(recorded):
     new.loc[4, ["name", "more"]] = ["p99", "m99"]
     new.loc[5, "word"] = None
     missing = np.array([False, False, True, False, False, False])
-    recorded("filled", predicting.flags(new, training, Spec(missing="impute"), missing))
-    recorded("skipped", predicting.flags(new, training, Spec(missing="skip"), missing))
-    recorded("alone", predicting.flags(new, None, Spec(), missing))
+    answers["filled"] = predicting.flags(new, training, Spec(missing="impute"), missing)
+    answers["skipped"] = predicting.flags(new, training, Spec(missing="skip"), missing)
+    answers["alone"] = predicting.flags(new, None, Spec(), missing)
     far = predicting._far(new[["a", "b"]], training[["a", "b"]])
     assert far.tolist() == [False, True, False, False, False, True]
     # numbers of the training rows count, not their order, and not rows that return
@@ -850,13 +909,16 @@ def test_remarks_on_new_rows(recorded):
     made = predicting.beside_inputs(pd.DataFrame({"row": [0, 1], "c1": [5, 6]}), table, [*names, "gone"])
     assert list(made) == ["row", "c1", "c0", "input c1", *names[2:30]]
     assert made["input c1"].tolist() == [1, 36]
+    recorded("answers", answers)
 
 
 # ---- learners, templates, types ---------------------------------------------------------------------
 
 
-def test_learners_and_scores_on_offer(recorded):
-    recorded("scores", {f"{task}, {n}": methods.scorers(task, n) for task in methods.SCORERS for n in (2, 3)})
+def test_learners_and_scores_on_offer():
+    for task, names in methods.SCORERS.items():
+        assert methods.scorers(task, 2) == names
+        assert methods.scorers(task, 3) == [name for name in names if name != "roc_auc"]
     for name, one in {method.name: method for method in methods.methods()}.items():
         kind = kw.learners.LEARNERS[name]
         assert (one.title, one.regression) == (kind.__name__, kind.regression)
@@ -877,11 +939,16 @@ def test_learners_and_scores_on_offer(recorded):
     assert [methods.has_probabilities(Spec(**one)) for one in given] == [True, False, False]
 
 
-def test_templates_in_full(recorded):
+def test_templates_in_full():
     from kernelweave_app.studio.templates import EXAMPLE, PAPERS, example_views
 
     for one in (EXAMPLE, *PAPERS):
-        recorded(one.name, [one.title, one.about, one.data, dict(one.settings)])
+        assert {**Spec().model_dump(), **one.settings, "views": {}} == {
+            **one.draft.spec.model_dump(),
+            "views": {},
+        }
+        assert one.draft.data.tables == [f"set-{one.data}"]
+        assert one.draft.name == one.title
     draft = EXAMPLE.draft
     assert EXAMPLE.is_here
     assert (draft.data.tables, draft.name, draft.spec.target) == (
@@ -899,6 +966,7 @@ def test_templates_in_full(recorded):
 
 
 def test_what_is_sent_is_cleaned_and_limited(recorded):
+    answers = {}
     from pydantic import ValidationError
 
     from kernelweave_app.studio import schema
@@ -927,7 +995,7 @@ def test_what_is_sent_is_cleaned_and_limited(recorded):
         "kind": (schema.Consequence, {"topic": "a", "text": "b", "kind": "x"}),
     }
     for name, (kind, given) in cases.items():
-        recorded(name, made(kind, given))
+        answers[name] = made(kind, given)
     data = Data(tables=["set-a"], kernels=["file-k"], sparse=["file-s"])
     assert data.files == ["set-a", "file-k", "file-s"]
     assert data.uses == {"set-a": "table", "file-k": "kernels", "file-s": "sparse"}
@@ -937,3 +1005,4 @@ def test_what_is_sent_is_cleaned_and_limited(recorded):
         alphas=[4.0], parameter="C", mean=[], error=[], folds=[], chosen=0, best=0, rule="", score=""
     ).parameter_values == [0.25]
     assert Target(task="regression", reason="", n_missing=0, classes={}).low is None
+    recorded("answers", answers)
