@@ -539,6 +539,8 @@ def test_time_before_a_fit_in_full(recorded, monkeypatch):
         "steps": (Work(2.0, 2e-5, 40), {"nested": 3}, 6.0),
         "too slow": (Work(1.0, 0.1, 20), {"probabilities": "platt"}, 2.0),
         "flat": (Work(0.0, 0.05, 5), {}, 6.0),
+        # what all fits took counts: one more would not fit in
+        "together": (Work(1.0, 0.001724, 0), {}, 6.0),
         "fails": (Work(1.5, 1e-6, 4, fails=2), {"cv": 20}, 6.0),
         "memory": (Work(1.5, 1e-7, 0, kernels=9), {"max_memory": "1e6"}, 6.0),
     }

@@ -151,6 +151,7 @@ def test_scripts_and_files_of_runs(runs, files, recorded):
         assert here[-6:-1] == plain[-6:-1]
         stopped = scripts.script(run, 0.5).splitlines()
         assert stopped[0] == f"# Written by kernelweave: {scripts.STOPPED}"
+        assert not any(line.startswith("model.calibrate") for line in stopped)
         answers[f"{name}, stopped"] = [plainly(line, files) for line in stopped[1:] if line not in here]
         tables = [one.name for one in run.origin.tables]
         answers[f"{name}, run"] = [run.prepared.facts(run.data), run.file, run.test, tables, here[-1]]
