@@ -609,6 +609,11 @@ def test_recommendations_in_full(recorded):
             Spec(target="kind", drop=drop, class_weights="rare=2", kernels="linear"),
             "predict",
         ),
+        "three times": (
+            Joined(rare.assign(kind=["a"] * 10 + ["b"] * 30)),
+            Spec(target="kind", drop=[*drop, "patient"], test_size=0),
+            "predict",
+        ),
         "labels": (Joined(frame), asked("p,q"), "predict"),
         "sources": (Joined(named.assign(y=frame["y"])), Spec(target="y"), "sources"),
         "views": (

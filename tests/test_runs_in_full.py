@@ -691,6 +691,10 @@ def test_views_that_tables_suggest(recorded):
         "short": blocks[:9],
         "narrow": blocks[["u", "v", "w"]],
         "no blocks": pd.DataFrame({f"{name}": np.cos(k * (i + 1.3)) for i, name in enumerate("uvwx")}),
+        # of four directions in a plane two pairs are alike, but so are two of different pairs
+        "a fan": pd.DataFrame(
+            {str(t): np.cos(np.deg2rad(t)) * a + np.sin(np.deg2rad(t)) * b for t in (0, 20, 50, 88)}
+        ),
         "types": mixed,
         "one type": mixed[["kind"]],
         "names": blocks.set_axis(names["both"] + ["p1_w", "p2_w"], axis=1),

@@ -666,6 +666,12 @@ def test_what_models_say_of_their_columns(fitted, recorded, tmp_path):
             predictions.sparse_views_of(one),
             list(predictions.grams_of(one)),
         ]
+    # texts to read are no categories, and are texts all the same
+    noted = kw.MKLClassifier(
+        [kw.kernels.Tokens().on(["note"]), kw.kernels.Linear().on(["a"])], kw.learners.RLS2(alpha=1.0)
+    )
+    noted.fit(prepared.X[["a", "note"]], prepared.y)
+    assert predictions.texts_of(noted) == {"note"}
     found = predictions.features_of(model, frame[frame.columns[::-1]])
     assert list(found) == list(X)
     assert found["when"].dtype.kind == "M"
