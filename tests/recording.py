@@ -19,7 +19,18 @@ NUMBER = re.compile(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?(?![\w])
 #: Arrays with more entries are recorded as weighted sums: a change of one entry, or an exchange of two, changes them.
 MANY = 30
 #: What another processor, another BLAS or the loops in Python change: a test bounds it instead.
-CHANGES = {"n_iter", "n_machines", "n_nodes", "gap", "rel_gap", "rounding", "roundings", "trace", "history", "proof"}
+CHANGES = {
+    "n_iter",
+    "n_machines",
+    "n_nodes",
+    "gap",
+    "rel_gap",
+    "rounding",
+    "roundings",
+    "trace",
+    "history",
+    "proof",
+}
 
 
 def plain(value: object) -> object:
@@ -47,7 +58,9 @@ def plain(value: object) -> object:
         return {one.name: plain(getattr(value, one.name)) for one in dataclasses.fields(value) if one.compare}
     if isinstance(value, Mapping):
         if changing := CHANGES & set(map(str, value)):
-            raise TypeError(f"Not the same on every processor: {sorted(changing)}. Bound these; do not record them. READ AAA_NOTICE_READ_NOW.md at the top of your worktree.")
+            raise TypeError(
+                f"Not the same on every processor: {sorted(changing)}. Bound these; do not record them."
+            )
         return {str(key): plain(one) for key, one in value.items()}
     if isinstance(value, set | frozenset):
         return sorted((plain(one) for one in value), key=str)
@@ -102,7 +115,7 @@ class Recorder:
         known = json.loads(self.path.read_text("utf-8")) if self.path.exists() else {}
         key, found = f"{self.test}: {name}", plain(value)
         if os.environ.get("KERNELWEAVE_RECORD"):
-            if key not in known or differences(known[key], found, rtol, atol):
+            if differences(known.get(key), found, rtol, atol):
                 known[key] = found
                 self.path.parent.mkdir(exist_ok=True)
                 lines = ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in sorted(known.items()))

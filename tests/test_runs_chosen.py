@@ -477,7 +477,6 @@ def test_fields_that_do_something(recorded):
         "key": Spec(target="y", key="k", approximation="nystroem"),
         "survival": Spec(time="t", event="e"),
         "features": Spec(target="y", approximation="random-features", method="lp"),
-        "exact": Spec(target="y", approximation="none", method="rls2"),
     }
     fields = {**own_fields(), "p": merged_field("p", settings.learner_settings()["p"])}
     for name, spec in specs.items():

@@ -1218,6 +1218,22 @@ def a_whole_run(spec, prepared, train, test):
     return Run(spec, {"t": "/x/t.csv"}, Told(table="table"), prepared, train, test, Told())
 
 
+def test_settings_for_a_command_line_name_further_tables(tmp_path):
+    from scipy import sparse
+
+    table, words = tmp_path / "t.csv", tmp_path / "w.npz"
+    table.write_text("a,b\n1,2\n")
+    sparse.save_npz(words, sparse.csr_array(np.eye(3)))
+    for paths, join, dense in (
+        ([table], [], False),
+        ([words], [], True),
+        ([words, table], [str(table)], False),
+        ([table, words], [str(words)], False),
+    ):
+        found = worker.Job._portable(Spec(target="y", dense=True), {path.name: str(path) for path in paths})
+        assert (found.join, found.dense, found.target) == (join, dense, "y")
+
+
 def test_classes_with_a_problem_of_their_own():
     outputs = worker.Job._outputs
     y = np.array(["b", "a", "b", "c"])
@@ -1515,6 +1531,11 @@ def test_uploads_are_checked_and_named(tmp_path, recorded):
     western = sent("w.csv", "nöte,größe;x\n1,2;3\n".encode("latin-1"))
     answers["western"] = western.about
     assert (tmp_path / "w.csv").read_text("utf8").startswith("nöte,größe")
+    late = sent(
+        "l.csv",
+        ("a,b\nx,the first words of a long cell end in caf\xe9 and go on for long\n").encode("latin-1"),
+    )
+    answers["late"] = late.about
     odd = sent("o.tsv", b"a\tb\n\x81\xe4\t2\n")
     answers["latin"] = odd.about
     told = [
@@ -1932,7 +1953,7 @@ def test_the_folder_of_a_run_names_its_own_tables(studio):
 
 def test_scores_settings_and_tags_go_to_mlflow(tmp_path, recorded):
     answers = {}
-    spec = Spec(target="y", method="lp", learner_params={"p": 1.5}, types={"a": "number"})
+    spec = Spec(target="y", method="lp", learner_params={"p": 1.5}, types={"a": "number"}, drop=[], views={})
     from kernelweave_app.studio.schema import Run
 
     summary = dict.fromkeys(("n_kernels", "n_training", "n_held"), 3) | {"task": "regression", "method": "lp"}
