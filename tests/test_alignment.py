@@ -1,22 +1,24 @@
 """Alignment, alignment of the combination and EasyMKL: dense formulas, independent optima, invariances, refusals.
 
-Modules: `learners/alignment`, `mkl/criteria/alignment`, `mkl/criteria/easy_mkl`, `mkl/frobenius`.
+Modules: `learners/alignment`, `mkl/criteria/alignment`, `mkl/criteria/easy_mkl`, `mkl/frobenius`, `mkl/problems`.
 """
 
 import dataclasses
 import itertools
+from importlib import import_module
 
 import numpy as np
 import pytest
 from scipy.optimize import nnls
 
 import kernelweave as kw
+from journeys import NEAR, OF_ROUNDING, journey, settings_of, verdicts
 from kernelweave.gram import FactorGram, PackedGram, as_gram, gram_from_stack
 from kernelweave.mkl import frobenius
 from kernelweave.mkl.criteria import alignment as module
 from kernelweave.solvers import solve_align, solve_alignf, solve_easy_mkl
 from oracles import conic_value, factor_of
-from problems import needs_long_double, rbf_stack
+from problems import compress, needs_long_double, rbf_stack
 from test_gram import FORMS
 
 
@@ -708,3 +710,44 @@ def test_learners_take_kernels_as_they_were_normalised(learner, rng):
     ]
     np.testing.assert_allclose(weights[1], weights[0], atol=1e-7)
     assert np.ptp(weights[0]) > 0.1
+
+
+# ---- recorded -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["matrices", "factors", "truncated", "panels"])
+def test_weights_before_a_machine(form, monkeypatch, recorded):
+    gram, labels, score = make_data(24, np.random.default_rng(0))
+    n, n_kernels = len(labels), gram.shape[2]
+    if form == "panels":
+        monkeypatch.setattr(frobenius, "PANEL", 7 * n_kernels * n)
+    stack = gram_from_stack(gram)
+    if form in ("factors", "truncated"):
+        stack = compress(
+            stack, tol=1e-12 if form == "factors" else 1e-7, max_rank=3 if form == "factors" else 20
+        )
+    given = {
+        "sample_weight": np.where(np.arange(n) % 7 == 3, 0.0, 0.5 + np.arange(n) / n),
+        "scale": np.linspace(0.4, 2.0, n_kernels)[::-1],
+    }
+    for name, target in (("labels", labels), ("numbers", score)):
+        recorded(f"align, {name}", journey(solve_align(stack, target, **given)), **NEAR)
+        found = solve_alignf(stack, target, **given)
+        recorded(f"alignf, {name}", journey(found), **NEAR)
+        recorded(f"alignf, {name}, roundings", [1e12 * found.rounding], rtol=OF_ROUNDING)
+        problem = kw.problems.alignf_problem(stack, target, **given)
+        recorded(f"alignf, {name}, verdict", verdicts(problem, found), **NEAR)
+    few = solve_alignf(stack, score, max_iter=2, **given)
+    recorded("few systems", journey(few), **NEAR)
+    for lam in (0.0, 0.3, 1.0):
+        found = solve_easy_mkl(stack, labels, lam, **given)
+        recorded(f"easy {lam}", journey(found, "n_iter"), **NEAR)
+        recorded(f"easy {lam}, roundings", [1e12 * found.rounding], rtol=OF_ROUNDING)
+        problem = kw.problems.easy_mkl_problem(stack, labels, lam, **given)
+        recorded(f"easy {lam}, verdict", verdicts(problem, found), **NEAR)
+    recorded("statements", [vars(problem.statement(found))])
+
+
+@pytest.mark.parametrize("module", ["criteria.alignment", "criteria.easy_mkl", "frobenius", "problems"])
+def test_limits_and_defaults(module, recorded):
+    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))

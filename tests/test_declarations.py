@@ -1,6 +1,6 @@
 """A parameter is declared once: everything that people see of it follows from the constructor and its docstring.
 
-Modules: `_declarations`, `_parameters`, `_docstrings`, `_forms`, `_lazy`.
+Modules: `_declarations`, `_parameters`, `_docstrings`, `_forms`, `_lazy`, `learners/base`.
 """
 
 import importlib
@@ -33,7 +33,6 @@ from kernelweave._docstrings import (
     texts_of,
 )
 from kernelweave._forms import ShortRepr, names_in, numbered, shown
-from kernelweave._lazy import Registry
 from kernelweave._parameters import (
     Choice,
     Each,
@@ -59,6 +58,7 @@ from kernelweave._parameters import (
 from kernelweave.kernels.base import KERNELS
 from kernelweave.learners import LEARNERS, Uniform
 from kernelweave.learners import base as learners_base
+from kernelweave.learners.base import Registry
 from kernelweave.learners.solving import CostLearner, MarginLearner
 from kernelweave.machines.losses import EpsilonInsensitive, Hinge, Squared, SquaredHinge
 from kernelweave.mkl.weight_sets import CappedSimplex
@@ -801,15 +801,15 @@ def test_arguments_are_checked_by_place_and_by_name_and_the_time_counts_inside()
     def used(
         a: Annotated[float, Number()], b: int = 2, *more: int, max_time: MaxTime = None, c: Switch = False
     ):
-        return a, b, more, c, _allowance.used_up() or _allowance._NOW.get()
+        return a, b, more, c, _allowance.used_up() or _allowance.LEFT.get().end
 
     a, b, more, c, left = used(np.float64(1), 3, 4, 5, c=np.True_)
-    assert (type(a), a, b, more, c, left) == (float, 1.0, 3, (4, 5), True, None)
+    assert (type(a), a, b, more, c, left) == (float, 1.0, 3, (4, 5), True, np.inf)
     for call in (lambda: used("1"), lambda: used(a="1"), lambda: used(1, c=1), lambda: used(1, max_time=0)):
         with pytest.raises(kw.InputError, match="must be"):
             call()
     assert used(1, max_time=1e-9)[-1] == "seconds"
-    assert used(1, max_time=100)[-1].end < np.inf
+    assert used(1, max_time=100)[-1] < np.inf
     assert str(inspect.signature(used).parameters["c"]) == "c: bool = False"
 
 

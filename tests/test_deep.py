@@ -1,6 +1,6 @@
 """Deep kernels: criteria and their exact derivatives, the descent, and the learners.
 
-Modules: `learners/deep`, `mkl/deep`, `mkl/criteria/deep`, `mkl/steps/descent`, `machines/bordered`.
+Modules: `learners/deep`, `mkl/deep`, `mkl/criteria/deep`, `mkl/steps/descent`, `machines/bordered`, `mkl/layers`.
 """
 
 import itertools
@@ -15,6 +15,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.exceptions import ConvergenceWarning
 
 import kernelweave as kw
+from journeys import NEAR, journey, settings_of
 from kernelweave import InputError
 from kernelweave._loops import HAS_EXTENSION
 from kernelweave.gram import gram_from_stack
@@ -730,3 +731,105 @@ def test_every_option_of_a_descent_reaches_it(rng):
     assert len(fitted(validation_fraction=0.3, n_iter_no_change=1, max_iter=12)["criterion"]) <= len(
         held["criterion"]
     )
+
+
+# ---- recorded -------------------------------------------------------------------------------------
+
+#: The criterion, the step, the number of layers, and options of the descent.
+JOURNEYS = {
+    "out of fold": ("out of fold", "backtracking", 2, {}),
+    "out of fold, fixed": ("out of fold", "fixed", 2, {"eta": 0.05}),
+    "out of fold, adam": ("out of fold", "adam", 3, {"eta": 0.02}),
+    "training error": ("training error", "backtracking", 2, {"tol": 1e-2}),
+    "dual value": ("dual value", "backtracking", 3, {}),
+    "dual value, one layer": ("dual value", "backtracking", 1, {}),
+    "span": ("span", "backtracking", 2, {}),
+    "validation": ("dual value", "adam", 2, {"eta": 0.05, "n_iter_no_change": 2, "max_iter": 12}),
+    "steps that are too long": ("dual value", "fixed", 2, {"eta": 1e3}),
+}
+
+
+@pytest.mark.parametrize("name", JOURNEYS)
+def test_the_way_of_the_descent(name, recorded):
+    kind, step, n_layers, options = JOURNEYS[name]
+    X, y = make_rows(np.random.default_rng(0), n=24)
+    weights = np.where(np.arange(24) % 7 == 3, 0.4, 0.5 + np.arange(24) / 24)
+    loss = as_loss("hinge" if kind == "span" else "squared-hinge")
+    machine, rows = Machine(y, 2.0, loss, weights), np.arange(24)
+    folds = [np.arange(0, 8), np.arange(8, 15), np.arange(15, 24)]
+    criterion = {
+        "out of fold": lambda: OutOfFold(machine, folds[:2], rows, Logistic()),
+        "training error": lambda: TrainingError(machine, rows[:20], loss=Logistic()),
+        "dual value": lambda: DualValue(machine, rows[2:]),
+        "span": lambda: SpanBound(machine, rows, smoothing=0.5),
+    }[kind]()
+    validation = None
+    if name == "validation":
+        validation = Validation(machine, rows[:16], rows[16:], Logistic())
+    kernel, told = deep(paper_stack(X), n_layers, normalized=n_layers != 2), []
+    kernel.scale = np.array([0.5, 1.0, 0.7, 0.3])
+    found = solve_deep(
+        kernel,
+        machine,
+        criterion,
+        Descent(step, **{"max_iter": 5, **options}),
+        lambda parts: [np.maximum(w, 0.0) for w in parts],
+        penalty=[0.01 * (k + 1) for k in range(n_layers)],
+        learnt=[k != 2 for k in range(n_layers)],
+        validation=validation,
+        callback=lambda *now: told.append(now),
+    )
+    recorded("journey", [journey(found), told], **NEAR)
+    recorded("layers", list(found.layer_weights), **NEAR)
+    if found.upper is not None:
+        recorded("diagonals", list(found.upper.diagonals), **NEAR)
+    for classification in (True, False):
+        checked = Validation(machine, rows[:16], rows[16:], Logistic(), classification=classification)
+        recorded(f"validation {classification}", checked.loss(kernel.forward(kernel.uniform())), **NEAR)
+
+
+@pytest.mark.parametrize("normalized", [True, False])
+def test_kernels_of_layers_and_their_derivatives(normalized, recorded):
+    X, _ = make_rows(np.random.default_rng(0), n=9)
+    kernel = deep(paper_stack(X), 3, normalized)
+    parts = [np.linspace(0.1, 0.7, k) for k in kernel.sizes]
+    parts[1][2] = 0.0
+    K = kernel.forward(parts).copy()
+    H = np.cos(np.arange(81.0)).reshape(9, 9)
+    recorded("kernel", K, **NEAR)
+    recorded("derivatives", kernel.backward(H + H.T), **NEAR)
+    above = kernel.trained(parts)
+    new = (paper_stack(X) @ (parts[0] * kernel.scale))[:4]
+    recorded("cross", above.cross(new, np.arange(1.0, 5.0)), **NEAR)
+    recorded("terms", [[k, term] for k, term in above.last_terms(new, np.arange(1.0, 5.0))], **NEAR)
+
+
+@pytest.mark.parametrize("module", ["deep", "criteria.deep", "layers"])
+def test_limits_and_defaults(module, recorded):
+    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))
+
+
+@pytest.mark.parametrize("kind", ["out of fold", "training error", "dual value", "span"])
+@pytest.mark.parametrize("C", [0.1, 0.7, 3.0])
+def test_derivatives_by_the_kernel(kind, C, recorded):
+    """With rows at their bounds in both classes, and weights of rows; also against differences."""
+    X, y = make_rows(np.random.default_rng(0), n=20)
+    K = paper_stack(X).sum(axis=-1) / 4.0
+    weights = np.where(np.arange(20) % 7 == 3, 0.4, 0.5 + np.arange(20) / 20)
+    machine, rows = Machine(y, C, as_loss("hinge"), weights), np.arange(20)
+    criterion = {
+        "out of fold": lambda: OutOfFold(machine, [rows[:7], rows[9:15]], rows[:18], Logistic(), 1e-12),
+        "training error": lambda: TrainingError(machine, rows[1:], 1e-12, loss=Logistic()),
+        "dual value": lambda: DualValue(machine, rows[2:], 1e-12),
+        "span": lambda: SpanBound(machine, rows[1:], 1e-12, smoothing=0.5),
+    }[kind]()
+    value, H = criterion.at(K.copy())
+    H = np.triu(H) + np.triu(H, 1).T
+    recorded("value and derivative", [value, H], **NEAR)
+    assert criterion.at(K.copy(), gradient=False)[0] == pytest.approx(value, rel=1e-9)
+    if kind != "training error":
+        # that of fixed coefficients is no derivative
+        U = np.cos(np.arange(60.0)).reshape(20, 3)
+        along, h = U @ U.T, 1e-6
+        slope = (criterion.at(K + h * along)[0] - criterion.at(K - h * along)[0]) / (2 * h)
+        assert np.sum(H * along) == pytest.approx(slope, rel=1e-4, abs=1e-6)

@@ -4,12 +4,14 @@ Modules: `mkl/loop`.
 """
 
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
 
 import kernelweave as kw
-from kernelweave._allowance import allowed, spend
+from journeys import settings_of
+from kernelweave._allowance import LEFT, allowed
 from kernelweave.mkl.loop import WORK, WORK_EACH, Limits, Look, Loop, Step, minimise, most_work
 from kernelweave.results import Certificate, Solution, Status
 
@@ -201,7 +203,7 @@ def test_work_that_is_used_up_ends_the_steps():
     class Works(Pieces):
         def moves(self, session, loop):
             for look in looks(self.gaps, end=self.end):
-                spend(1.0)
+                LEFT.get().work -= 1.0
                 yield look
             return self.end
 
@@ -226,10 +228,8 @@ def test_steps_end_with_the_iterations_or_without_progress():
 
 def test_ctrl_c_keeps_what_is_there_only_where_a_step_says_so():
     class Interrupted(Pieces):
-        def limits(self, session):
-            return Limits(keeps=self.end)
-
         def moves(self, session, loop):
+            loop.limits = Limits(keeps=self.end)
             yield from (Look(0, 1.0, gap) for gap in self.gaps)
             raise KeyboardInterrupt
 
@@ -277,3 +277,46 @@ def test_every_solver_counts_from_one_and_stops_where_it_is_asked(name, rng):
     assert whole.trace["objective"][-1] <= whole.trace["objective"][0]
     stopped = LABELLED[name](stack, y, tol=1e-6, callback=lambda n, *_: n == numbers[1])
     assert (stopped.status, stopped.n_iter) == (Status.INTERRUPTED, numbers[1])
+
+
+def test_a_table_of_ways_and_limits(recorded):
+    """What becomes of scripted iterations under every kind of limit."""
+    ways = {
+        "falling": [(10.0 - k, 4.0 * 0.7**k) for k in range(12)],
+        "standing": [(10.0, 4.0)] * 12,
+        "up and down": [(10.0 + (-1) ** k, 4.0 - (-0.5) ** k) for k in range(12)],
+        "slowly": [(10.0 - 1e-11 * k, 4.0 * 0.97**k) for k in range(12)],
+        "negative": [(-10.0 - 0.1 * k, 4.0 / (k + 1)) for k in range(12)],
+    }
+    limits = {
+        "none": Limits(),
+        "most": Limits(most=3),
+        "idle": Limits(idle=2),
+        "unbeaten": Limits(unbeaten=3),
+        "slow": Limits(slow=4),
+        "smaller": Limits(idle=2, smaller=0.5, lower=0.2),
+        "moved": Limits(idle=1, moved=0.05),
+        "names": Limits(names=("value", "", "n"), repeats=False),
+    }
+    found = {}
+    for way, limit in ((way, limit) for way in ways for limit in limits):
+
+        def moves(rows=ways[way]):
+            for k, (value, gap) in enumerate(rows):
+                if k == 4:
+                    yield None
+                yield Look(k, value, gap, n_active=k, counts=k > 0, anew=k == 6, more={"own": 2 * k})
+            return Status.CONVERGED
+
+        told = []
+        loop = Loop(9, lambda *now, told=told: told.append(now))
+        status = loop.run(moves(), limits[limit])
+        found[f"{way}, {limit}"] = [
+            status.name, loop.n_iter, loop.idle, loop.best.point, loop.here.point, len(told), told[-1], loop.arrays()
+        ]  # fmt: skip
+    recorded("found", found)
+
+
+@pytest.mark.parametrize("module", ["loop"])
+def test_limits_and_defaults(module, recorded):
+    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import tracemalloc
 import warnings
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import KFold
 
 import kernelweave as kw
+from journeys import NEAR, OF_ROUNDING, journey, roundings, settings_of
 from kernelweave._checks import InputError
 from kernelweave.estimators import own_targets
 from kernelweave.fitting.rowless import RowlessSource
@@ -421,3 +423,55 @@ def test_models_are_saved(tables, tmp_path):
         model = kw.MKLRegressor([kw.kernels.Linear()], "rls2", targets="own").fit(X, Y)
     kw.save(model, tmp_path / "own.skops")
     np.testing.assert_allclose(kw.load(tmp_path / "own.skops").predict(new), model.predict(new), rtol=1e-12)
+
+
+@pytest.mark.parametrize("case", ["one by one", "all", "own alphas", "no rounds"])
+def test_the_way_of_the_search(case, monkeypatch, recorded):
+    if case == "one by one":
+        monkeypatch.setattr(many_targets, "BATCH_BYTES", 8)
+        monkeypatch.setattr(many_targets, "FEWEST", 2)
+        monkeypatch.setattr(many_targets, "PROPOSING", 6)
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(4, 30, 6)) / 6**0.5
+    stack = np.moveaxis(Z @ Z.transpose(0, 2, 1), 0, -1)
+    coef = np.array(
+        [
+            [1.0, 0.0, 0.5, 0.0],
+            [0.0, 1.0, 0.0, 0.0],
+            [0.3, 0.3, 0.3, 0.3],
+            [0.0, 0.0, 0.0, 0.0],
+            [0.0, 0.0, 0.2, 1.0],
+        ]
+    )
+    y = 2.0 * np.einsum("tm,mij,mtj->it", coef, Z, rng.normal(size=(4, 5, 6))) + 0.7 * rng.normal(
+        size=(30, 5)
+    )
+    y *= [1.0, 3.0, 0.2, 1.0, 10.0]
+    weight = 0.5 + np.arange(30) / 30
+    tests = [
+        np.array([0, 3, 7, 11, 28]),
+        np.arange(12, 20),
+        np.array([1, 2, 20, 21, 22]),
+        np.array([4, 5, 29]),
+    ]
+    told = []
+    found = solve_many(
+        as_gram(stack),
+        y - np.average(y, axis=0, weights=weight),
+        tests,
+        scale=np.array([1.0, 0.5, 2.0, 1.5]),
+        sample_weight=weight,
+        alphas=np.array([0.03, 10.0, 1.0, np.inf]) if case == "own alphas" else None,
+        fit_intercept=case != "all",
+        rounds=0 if case == "no rounds" else 2,
+        report=lambda text: told.append(text) or len(told) == 12,
+    )
+    recorded("solution", journey(found.solution), **NEAR)
+    recorded("the rest", {name: value for name, value in vars(found).items() if name != "solution"}, **NEAR)
+    recorded("told", told[-1])
+    recorded("roundings", roundings(found.solution), rtol=OF_ROUNDING)
+
+
+@pytest.mark.parametrize("module", ["many_targets"])
+def test_limits_and_defaults(module, recorded):
+    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))

@@ -6,6 +6,7 @@ Modules: `mkl/features/newton`, `mkl/features/norms`, `mkl/features/columns`,
 
 import itertools
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 import kernelweave as kw
+from journeys import NEAR, OF_ROUNDING, journey, roundings, settings_of
 from kernelweave._checks import InputError
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.losses import LOSSES, as_loss
@@ -785,3 +787,176 @@ def test_penalties_are_the_least_over_the_weights(weight_set, rng):
         reach = np.where(inside, 1.0, above) * max(norm.level(norms), 1.0)
         found = norm.entering(norms, reach, inside, np.ones(4, dtype=int), 10.0)
         assert found.tolist() == ([2] if above > 1.0 or norm.level(norms) == 0.0 else [])
+
+
+# ---- the way of the solver ------------------------------------------------------------------------
+
+#: Loss, set of weights, what the data are, options, and constants of the solver.
+
+MANY = {"widths": (3, 1, 5, 2, 1, 4) * 4}
+#: Steps of losses with kinks: later ones depend on rounding.
+FEW = {"max_iter": 4}
+JOURNEYS = {
+    "hinge": ("hinge", "simplex", {}, FEW, {"MOST_ROWS": 0}),
+    "hinge on kernels": ("hinge", "simplex", {"n": 20}, FEW, {}),
+    "hinge on an elastic net": ("hinge", "elastic net", {}, FEW, {"MOST_ROWS": 0}),
+    "hinge on a ball": ("hinge", "ball", {}, FEW, {"MOST_ROWS": 0}),
+    "squared hinge": ("squared-hinge", "simplex", {}, {}, {}),
+    "squared hinge on products": ("squared-hinge", "simplex", {}, {}, {"BESIDE_ROWS": 9.0}),
+    "squared hinge, capped": ("squared-hinge", "capped", {}, {}, {}),
+    "squared hinge on wide blocks": (
+        "squared-hinge",
+        "simplex",
+        {"n": 14, "widths": (20, 3, 17)},
+        {},
+        {"MOST_ROWS": 0},
+    ),
+    "squared hinge, few steps": ("squared-hinge", "simplex", {}, {"max_iter": 3, "tol": 1e-9}, {}),
+    "logistic": ("logistic", "simplex", MANY, {}, {}),
+    "logistic, few at a time": (
+        "logistic",
+        "simplex",
+        MANY,
+        {},
+        {"LEAST": 3, "MORE": 0.0},
+    ),
+    "logistic on products": ("logistic", "simplex", {"widths": (1,) * 12}, {}, {"BESIDE_ROWS": 9.0}),
+    "logistic on an elastic net": ("logistic", "elastic net", {}, {}, {}),
+    "logistic on a small ball": ("logistic", "small ball", {}, {}, {}),
+    "logistic, the sum": ("logistic", "sum", {}, {}, {}),
+    "tube": ("epsilon-insensitive", "simplex", {}, FEW, {"MOST_ROWS": 0}),
+    "tube, capped": ("epsilon-insensitive", "capped", {}, FEW, {"MOST_ROWS": 0}),
+    "squares": ("squared", "simplex", {}, {}, {}),
+    "Poisson": ("poisson", "simplex", {}, {}, {}),
+    "Cox": ("cox", "simplex", {"widths": (2, 1, 3)}, {}, {}),
+    "Cox on a ball": ("cox", "ball", {"widths": (2, 1, 3)}, {}, {}),
+}
+
+
+@pytest.mark.parametrize("name", JOURNEYS)
+def test_the_way_along_a_path(name, monkeypatch, recorded):
+    loss, weights, data, options, constants = JOURNEYS[name]
+    # single precision has other digits on every machine
+    for constant, value in {"SINGLE_ROWS": 1.0, **constants}.items():
+        monkeypatch.setattr(newton_module, constant, value)
+    Z, groups, y = make("hinge" if as_loss(loss).classifies else "epsilon-insensitive", **data)
+    y, n = targets_for(loss, y), len(Z)
+    given = {
+        "sample_weight": np.where(np.arange(n) % 7 == 3, 0.0, 0.5 + np.arange(n) / n),
+        "scale": np.linspace(0.4, 2.0, len(groups) - 1)[::-1],
+        "tol": 1e-5,
+        **options,
+    }
+    stack, Cs = kw.FeatureStack(Z, groups), [0.2] if options is FEW else np.geomspace(0.01, 2.0, 5)
+    path = kw.solvers.svm_mkl_path(stack, y, Cs, SETS[weights], loss=loss, **given)
+    recorded("journey", journey(path), **NEAR)
+    recorded("roundings", roundings(path), rtol=OF_ROUNDING)
+    told = []
+    one = kw.solve_svm_mkl(
+        stack,
+        y,
+        4.0,
+        SETS[weights],
+        loss=loss,
+        callback=lambda *now: told.append(now),
+        start=path.at(len(path) // 2),
+        **given,
+    )
+    recorded("from a start", [journey(one), told], **NEAR)
+    far = kw.solve_svm_mkl(stack, y, 4.0, SETS[weights], loss=loss, **given)
+    recorded("by smaller C", journey(far), **NEAR)
+    known = {name: given[name] for name in ("sample_weight", "scale")}
+    problem = kw.Problem(stack, y, loss, SETS[weights], 4.0, fit_intercept=False, **known)
+    recorded(
+        "without an intercept", journey(kw.solve(problem, tol=1e-5, max_iter=given.get("max_iter"))), **NEAR
+    )
+
+
+# ---- numbers of a problem -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(LOSSES))
+def test_numbers_of_a_problem(name, recorded):
+    Z, groups, y = make(
+        "hinge" if as_loss(name).classifies else "epsilon-insensitive", n=14, widths=(2, 1, 3)
+    )
+    y = targets_for(name, y)
+    stack, rng = kw.FeatureStack(Z, groups), np.random.default_rng(1)
+    weights, scale = np.where(np.arange(14) == 3, 0.0, 0.5 + np.arange(14) / 7), np.array([0.4, 2.0, 1.0])
+    w, product = rng.normal(size=6), rng.normal(size=13)
+    for key, weight_set, intercept in (("simplex", Simplex(), True), ("ball", LpBall(1.5), False)):
+        given = {"loss": as_loss(name), "weights": weight_set, "C": 0.7, "fit_intercept": intercept}
+        problem, single = make_feature_problem(stack, y, weights, scale, **given)
+        low, high = problem.loss.bounds(problem.machine.y, problem.costs)
+        low, high = np.maximum(low, -0.5), np.minimum(high, 0.5)
+        b = low + (high - low) * rng.uniform(0.1, 0.6, size=13)
+        found = {
+            "single": single,
+            "units": [problem.unit, problem.length, problem.objective_unit, problem.product_error],
+            "sizes": [problem.traces, problem.kernel_sizes, problem.sizes, problem.factors],
+            "costs": [problem.costs, problem.at(2.0).costs, problem.in_units(3.0)],
+            "flags": [problem.in_memory, problem.certifies_itself, problem.n_given, problem.n_outputs],
+            "gradient": problem.gradient(b),
+            "forms": problem.forms([b[None], 2.0 * b[None]]),
+            "fitted": problem.fitted(w),
+            "norms": [problem.norms(w), problem.norms(np.zeros(6))],
+            "columns": problem.columns(np.array([2, 0])),
+            "features": problem.features_of(np.array([0.3, 0.0, 0.7]), b[None]),
+        }
+        q = np.square(problem.norms(problem.gradient(b)))
+        found["multiples"] = [
+            problem.multiple(t * b, t**2 * weight_set.support(q), gap)
+            for t in (0.2, 1.0, 1.1)
+            for gap in (1e-3, 1e3)
+        ]
+        d = weight_set.best(q + 0.1)
+        values = problem.values_of(np.full(3, 0.4), w, 0.3 * intercept, product, b, q)
+        found["values"] = [values.primal, values.gap]
+        recorded(f"{key}, rounding", 1e12 * values.rounding / values.primal, rtol=OF_ROUNDING)
+        bracket, better = problem.bracket(d, 0.0 * w, 0.0, 0.0 * product, b, q, enough=0.0)
+        found["bracket"] = [bracket.primal, bracket.gap, better]
+        recorded(key, found, **NEAR)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_numbers_of_a_penalty(name, recorded):
+    norm, rng = norm_of(SETS[name]), np.random.default_rng(2)
+    norms, reach = np.array([0.0, 0.5, 1.5, 0.0, 0.2]), np.array([1.0, 2.3, 2.2, 2.25, 1.9])
+    inside, widths = np.array([False, True, True, False, False]), np.array([2, 1, 3, 2, 1])
+    found = {
+        "values": [norm.value(norms), norm.value(0.0 * norms), norm.level(norms), norm.ridge, norm.fewest],
+        "weights": [
+            norm.weights(norms, reach),
+            norm.weights(0.0 * norms, reach),
+            norm.weights(0 * norms, 0 * norms),
+        ],
+        "entering": [
+            norm.entering(size * norms, scale * reach, inside, widths, most, near)
+            for size in (0.0, 1.0)
+            for scale in (0.0, 0.5, 1.0)
+            for most in (1, 2, 99)
+            for near in (0.97, 0.9)
+        ],
+    }
+    offsets, A = np.r_[0, np.cumsum(widths)], rng.normal(size=(20, 9))
+    C, q = A.T @ A / 10 + norm.ridge * np.eye(9), rng.normal(size=9)
+    for key, start in (("from zero", np.zeros(9)), ("from others", rng.normal(size=9))):
+        w = norm.minimise(C, q, offsets, start, 1e-9, 5.0)
+        rough = norm.minimise(C, q, offsets, start, 1e-2, 5.0)
+        found[key] = [
+            w,
+            0.5 * w @ (C @ w)
+            - 0.5 * norm.ridge * w @ w
+            - q @ w
+            + norm.value(np.sqrt(np.add.reduceat(w * w, offsets[:-1]))),
+            rough,
+        ]
+    recorded("numbers", found, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["features.newton", "features.norms", "features.columns", "features.weighted_rows", "features.problem"],
+)
+def test_limits_and_defaults(module, recorded):
+    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))

@@ -5,6 +5,7 @@ Modules: `mkl/metric`, `kernels/steps` (Metric), `kernels/training_rows`, `learn
 """
 
 import re
+from importlib import import_module
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ import pytest
 from sklearn.base import clone
 
 import kernelweave as kw
+from journeys import NEAR, settings_of
 from kernelweave._errors import InputError
 from kernelweave.estimators import metric as trying
 from kernelweave.fitting.source import TableSource
@@ -504,3 +506,28 @@ def test_the_table_of_relevances_ends_with_the_number_of_other_columns(monkeypat
         assert [row[0] for row in table.rows] == [f"x{k}" for k in range(min(n, 4))]
         assert table.note.removeprefix(found.meaning).startswith(more)
         assert len(found.values) == n
+
+
+@pytest.mark.parametrize(("by", "form"), [("ard", "diagonal"), ("rfm", "diagonal"), ("rfm", "full")])
+def test_the_way_of_learning(by, form, recorded):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(26, 4)) * [1.0, 50.0, 1.0, 0.0] + [0.0, 3.0, 1e3, 2.0]
+    X[20:] = X[:6]
+    Y = np.column_stack([np.sin(2.0 * X[:, 0]), X[:, 1] / 50.0 + X[:, 0] ** 2, np.ones(26)])
+    weights = 1.0 + np.arange(26) % 3
+    found = learn_metric(X, Y + 0.2 * rng.normal(size=(26, 1)) * [1, 1, 0], weights, by=by, form=form)
+    square = found.matrix.T @ found.matrix
+    recorded("metric", {**vars(found), "matrix": square, "history": found.history[-1]}, rtol=1e-3)
+    recorded("alike rows", vars(learn_metric(np.ones((3, 2)), Y[:3], by=by, form=form)))
+
+
+def test_the_best_ridge_and_its_coefficients(recorded):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(15, 2))
+    K = np.exp(-np.square(X[:, None] - X[None]).sum(axis=2))
+    recorded("left out", left_one_out(K, rng.normal(size=(15, 2)) + X, 0.5 + np.arange(15) / 15), **NEAR)
+
+
+@pytest.mark.parametrize("module", ["metric"])
+def test_limits_and_defaults(module, recorded):
+    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))

@@ -1,28 +1,39 @@
 """One problem, one answer: `Problem`, `solve` and `certify` on every operator, loss and set of weights.
 
-Modules: `mkl/problem`, `mkl/solve`, `mkl/certify`, `mkl/on_stack`.
+Modules: `mkl/problem`, `mkl/solve`, `mkl/certify`, `mkl/on_stack`, `mkl/published`, `mkl/kernel_problem`,
+`mkl/features/problem`.
 """
 
 import itertools
 from dataclasses import replace
 from functools import cached_property
+from importlib import import_module
 
 import numpy as np
 import pytest
 
 import kernelweave as kw
+from journeys import NEAR, OF_ROUNDING, settings_of
 from kernelweave._checks import InputError
-from kernelweave.gram import FactorGram, as_gram
+from kernelweave.gram import FactorGram, as_gram, gram_from_stack
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.rounding import balanced
 from kernelweave.mkl import published
-from kernelweave.mkl.certify import feasible, of_null, outside, quadratic_form_errors
+from kernelweave.mkl.certify import (
+    entry_error,
+    feasible,
+    of_null,
+    outside,
+    quadratic_form_errors,
+    term_error,
+)
 from kernelweave.mkl.on_stack import OnStack
 from kernelweave.mkl.problem import make_kernel_problem, make_ridge_form
 from kernelweave.mkl.solve import METHODS, _features_of, check_simplex, check_warm, confirmed, steps_of
 from kernelweave.results import WarmStart
 from known_sets import KNOWN
 from oracles import mkl_primal_by_conic
+from problems import compress
 
 SETS = {known.name: known for known in KNOWN}
 LOSSES = ("squared", "hinge", "squared-hinge", "logistic", "epsilon-insensitive")
@@ -489,3 +500,116 @@ def test_forms_on_a_stack_are_bounds_where_factors_leave_something_out(rng):
     np.testing.assert_allclose(problem.quad(c, np.array([2, 0])), wanted[[2, 0]], rtol=1e-12)
     products = problem.products(c, np.array([2]))
     np.testing.assert_allclose(products, [3.0 * (c @ rows[3:].T) @ rows[3:]], rtol=1e-12)
+
+
+# ---- recorded -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def fixed():
+    """Rows with weights, factors of kernels, and kernels in four forms."""
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(20, 7))
+    groups = [0, 3, 4, 7]
+    gram = np.stack([Z[:, a:b] @ Z[:, a:b].T for a, b in itertools.pairwise(groups)], axis=-1)
+    y = Z[:, 0] - 2.0 * Z[:, 3] + 0.5 * rng.normal(size=20)
+    weights = np.where(np.arange(20) % 7 == 3, 0.0, 0.5 + np.arange(20) / 20)
+    forms = {"matrices": gram, "features": kw.FeatureStack(Z, groups)}
+    return forms, y, {"sample_weight": weights, "scale": np.array([0.5, 2.0, 1.0])}
+
+
+@pytest.mark.parametrize("loss", ["squared", "hinge", "squared-hinge", "logistic", "epsilon-insensitive"])
+@pytest.mark.parametrize("form", ["matrices", "features"])
+def test_solutions_and_what_problems_say_of_them(form, loss, fixed, recorded):
+    forms, t, known = fixed
+    y = t if loss in ("squared", "epsilon-insensitive") else np.sign(t)
+    for name, weights in (("simplex", "simplex"), ("net", kw.weight_sets.ElasticNet(0.4))):
+        problem = kw.Problem(forms[form], y, loss=loss, weights=weights, C=1.7, **known)
+        told = []
+        limits = {"tol": 1e-3, "callback": lambda *now, told=told: told.append(now)}
+        found = kw.solve(problem, **limits)
+        if loss not in ("hinge", "epsilon-insensitive"):
+            # the first steps of these depend on rounding
+            recorded(f"{name}, told", [found.n_iter, told and told[0]], rtol=1e-3, atol=1e-5)
+        found = kw.solve(problem, tol=1e-8)
+        recorded(
+            name, [found.weights, found.dual_coef, found.intercept, found.feature_coef, found.primal], **NEAR
+        )
+        inside = problem.weights.project(found.weights + 0.1 * np.eye(3)[0])
+        moved = found.intercept + 0.1 * bool(found.intercept)
+        changed = replace(found, weights=inside)
+        shorter = replace(found, dual_coef=0.8 * found.dual_coef, intercept=moved)
+        said = [problem.certify(one) for one in (found, changed, shorter)]
+        recorded(f"{name}, said", [[one.primal, one.gap, one.status.name] for one in said], **NEAR)
+        recorded(f"{name}, statement", vars(problem.statement(found)))
+        start = kw.results.WarmStart(np.array([0.2, 0.5, 0.3]), 0.5 * found.dual_coef)
+        again = kw.solve(problem, tol=1e-6, start=start, max_iter=2)
+        recorded(
+            f"{name}, from a start", [again.n_iter, again.status.name, again.primal], rtol=1e-3, atol=1e-4
+        )
+
+
+def test_bounds_of_truncated_kernels(fixed, recorded):
+    forms, t, known = fixed
+    stack = compress(gram_from_stack(forms["matrices"] + 1e-3 * np.eye(20)[:, :, None]), tol=1e-3, max_rank=8)
+    problem = kw.Problem(stack, np.sign(t), loss="hinge", C=1.7, **known).form
+    b = problem.machine.y * problem.machine.costs * np.linspace(0.2, 0.8, 20)
+    b[problem.machine.y > 0] *= -b[problem.machine.y < 0].sum() / b[problem.machine.y > 0].sum()
+    weights, proof = np.array([0.3, 0.7, 0.0]), b[None]
+    product, error = problem.product(weights, b)
+    q = problem.quad(b)
+    found = {
+        "residual": problem.residual,
+        "product": product,
+        "forms": [q, problem.quad(b, np.array([2, 0])), problem.quad_of(b, problem.products(b))],
+        "left out": problem.left_out(weights, b),
+        "gap": problem.outer_gap(weights, b)[0],
+        "bound": problem.bound(b)[0],
+        "combined": problem.combine(weights),
+    }
+    solution = kw.results.Solution(weights, b, 0.2, kw.results.Certificate("joint", 9.0, 1.0, 0.0), 1)
+    said = [problem.certify(one) for one in (solution, replace(solution, proof=proof))]
+    found["said"] = [[one.kind, one.primal, one.gap, one.status.name] for one in said]
+    recorded("numbers", found, **NEAR)
+    away = [error, problem.quad_error(b, q), problem.outer_gap(weights, b)[1], problem.bound(b)[1]]
+    recorded("roundings", [1e12 * np.asarray(one) for one in away], rtol=OF_ROUNDING)
+    # coefficients whose sum is not zero
+    for intercept in (True, False):
+        wrong = quadratic_form_errors(problem.gram, problem.scale, b + 0.01, q, fit_intercept=intercept)
+        recorded(f"errors {intercept}", wrong if intercept else 1e12 * wrong, **NEAR)
+    recorded(
+        "of the dual term", [1e12 * term_error(problem.machine, b), 1e12 * entry_error(problem.gram)], **NEAR
+    )
+
+
+def test_words_of_refusals(fixed, recorded):
+    forms, t, _ = fixed
+    y, said = np.sign(t), {}
+    cases = {
+        "solver": lambda: kw.solve(kw.Problem(forms["matrices"], t), solver="closed-form"),
+        "solver of a set": lambda: kw.solve_svm_mkl(forms["matrices"], y, 1.0, solver="dual-newton"),
+        "loss": lambda: kw.solve_svm_mkl(forms["matrices"], y, 1.0, loss="logistic", solver="interior-point"),
+        "start": lambda: kw.solve(kw.Problem(forms["matrices"], t), start=np.ones(3)),
+        "start's weights": lambda: kw.solve(
+            kw.Problem(forms["matrices"], t), start=kw.results.WarmStart(np.ones(2))
+        ),
+        "start outside": lambda: kw.solve_rls2(forms["matrices"], t, 1.0, start=np.ones(3)),
+        "start's shape": lambda: kw.solve_rls2(forms["matrices"], t, 1.0, start=np.ones(2)),
+        "y": lambda: kw.Problem(forms["matrices"], y[:3], loss="hinge"),
+        "y of features": lambda: kw.Problem(forms["features"], y[:3], loss="hinge"),
+        "no y": lambda: kw.rls2_path(forms["matrices"]),
+        "an intercept": lambda: kw.rls2_path(forms["matrices"], t, fit_intercept=True),
+        "statistics": lambda: kw.Problem(
+            kw.BlockStatistics([0, 1]).add(np.ones((3, 1)), y[:3]), loss="hinge"
+        ),
+    }
+    for name, case in cases.items():
+        with pytest.raises(kw.InputError) as refused:
+            case()
+        said[name] = str(refused.value)
+    recorded("said", said)
+
+
+@pytest.mark.parametrize("module", ["problem", "solve", "certify", "on_stack", "published"])
+def test_limits_and_defaults(module, recorded):
+    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))

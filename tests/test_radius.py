@@ -1,9 +1,11 @@
 """Margin and radius: gradients, invariances, the convex form of RKL, and its global certificate.
 
-Modules: `learners/radius`, `mkl/radius`, `mkl/criteria/radius`, `mkl/steps/rkl`, `mkl/steps/descent`, `mkl/families`.
+Modules: `learners/radius`, `mkl/radius`, `mkl/criteria/radius`, `mkl/steps/rkl`, `mkl/steps/descent`, `mkl/families`,
+`mkl/problems`.
 """
 
 from functools import cache
+from importlib import import_module
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import kernelweave as kw
+from journeys import NEAR, OF_ROUNDING, journey, roundings, settings_of, verdicts
 from kernelweave import InputError, solve_meb, solve_rkl, solve_svc, solve_svm_mkl
 from kernelweave.gram import as_gram, gram_from_stack
 from kernelweave.kernels import Linear
@@ -19,12 +22,17 @@ from kernelweave.learners.radius import FAMILIES
 from kernelweave.machines.losses import SquaredHinge, as_loss
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.criteria.radius import (
+    Evaluation,
     RadiusMargin,
+    on_parameters,
     on_simplex,
     on_sphere,
+    radii_of,
 )
-from kernelweave.mkl.families import GaussianOfSum, Gaussians, WeightedSum
-from kernelweave.results import Status
+from kernelweave.mkl.families import FunctionOfSum, GaussianOfSum, Gaussians, WeightedSum
+from kernelweave.mkl.loop import minimise
+from kernelweave.mkl.steps import rkl
+from kernelweave.results import Certificate, MachineSolution, Status
 from kernelweave.solvers import KernelFamily, solve_radius
 from oracles import rkl_by_conic
 from problems import rbf_stack
@@ -925,3 +933,200 @@ def test_the_finding_names_the_parameters_of_every_label(rng):
     assert list(found.values) == [f"{label}: {name}" for label in model.label_names_ for name in names]
     for label, own in zip(model.label_names_, model.kernel_parameters_, strict=True):
         assert [found.values[f"{label}: {name}"].value for name in names] == list(own.values())
+
+
+# ---- the way of the solvers -----------------------------------------------------------------------
+
+#: Machines and balls are rough at first, in ways that depend on rounding.
+ROUGH = {"rtol": 2e-2, "atol": 1e-3}
+FEW = {"FIRST": 3, "WORKING_MOST": 3}
+#: Criterion, loss, norm, solver, options, and constants of RKL by Newton and cuts.
+JOURNEYS = {
+    "rkl, squares": ("rkl", "squared-hinge", 2, "newton", {"tol": 1e-6}, {}),
+    "rkl, few kernels at first": (
+        "rkl",
+        "squared-hinge",
+        None,
+        "newton",
+        {"tol": 1e-6},
+        {"FIRST": 3, "WORKING_MOST": 3},
+    ),
+    "rkl, few steps": ("rkl", "squared-hinge", 1, "newton", {"max_iter": 3}, {}),
+    "rkl, spectral": ("rkl", "squared-hinge", 1, "spectral", {"max_iter": 6}, {}),
+    "rkl, armijo": ("rkl", "squared-hinge", 2, "armijo", {"max_iter": 9}, {}),
+    "kl-c": ("kl-c", "squared-hinge", 1, "auto", {"max_iter": 7}, {}),
+    "kl-c on the sphere": ("kl-c", "squared-hinge", 2, "auto", {"max_iter": 12}, {}),
+    "kl-c-eq10": ("kl-c-eq10", "squared-hinge", 1, "armijo", {"max_iter": 12}, {}),
+    "do": ("do", "squared-hinge", 1, "auto", {"max_iter": 1}, {}),
+    "do with a ridge": ("do", "squared-hinge", 1, "auto", {"ridge": 0.01, "max_iter": 4}, {}),
+    "margin": ("margin", "squared-hinge", 1, "spectral", {"max_iter": 7}, {}),
+}
+
+
+def small(n=26):
+    """Several kernels have weights."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3))
+    y = np.sign(X[:, 0] - X[:, 1] + np.sin(3 * X[:, 2]) + 0.5 * rng.normal(size=n))
+    gram = np.concatenate([rbf_stack(X, [0.5])[:, :, 1:], X[:, None, :] * X[None, :, :]], axis=2)
+    return X, gram * np.linspace(0.5, 2.0, 6), y, np.where(np.arange(n) % 7 == 3, 0.25, 1.5)
+
+
+@pytest.mark.parametrize("name", JOURNEYS)
+def test_the_way_of_a_criterion(name, monkeypatch, recorded):
+    kind, loss, norm, solver, options, constants = JOURNEYS[name]
+    for constant, value in constants.items():
+        monkeypatch.setattr(rkl, constant, value)
+    _, gram, y, weights = small()
+    given = {"loss": loss, "norm": norm, "solver": solver, "sample_weight": weights, **options}
+    scale, told = np.linspace(2.0, 0.4, gram.shape[-1]), []
+    found = solve_radius(gram, y, 4.0, kind, scale=scale, callback=lambda *now: told.append(now), **given)
+    recorded("journey", [journey(found), told], **ROUGH)
+    recorded("roundings", roundings(found), rtol=OF_ROUNDING)
+    start = np.arange(1.0, gram.shape[-1] + 1)
+    recorded("from a start", journey(solve_radius(gram, y, 4.0, kind, start=start, **given)), **ROUGH)
+
+
+def test_the_way_of_cutting_planes(monkeypatch, recorded):
+    monkeypatch.setattr(rkl, "KEPT", 3)
+    _, gram, y, weights = small()
+    family = WeightedSum(as_gram(gram), np.linspace(2.0, 0.4, gram.shape[-1]))
+    machine = Machine(y, 4.0, SquaredHinge(), weights)
+    session = rkl.RKLSession(family, machine, np.arange(1.0, gram.shape[-1] + 1), 2, 1e-4)
+    told = []
+    steps = [rkl.RKLNewton(most=2), rkl.RKLCuts(), rkl.RKLNewton(most=2), rkl.RKLCuts()]
+    found = minimise(session, steps, max_iter=8, callback=lambda *now: told.append(now))
+    recorded("journey", [journey(found), told, [one.failed for one in steps[1::2]]], rtol=0.1, atol=0.02)
+    problem = rkl.RadiusProblem(family, machine)
+    recorded("certificate", verdicts(problem, found), **ROUGH)
+    recorded("statement", vars(problem.statement(found)), **ROUGH)
+
+
+@pytest.mark.parametrize("kind", ["rkl", "kl-c", "margin"])
+@pytest.mark.parametrize("solver", ["spectral", "armijo"])
+def test_the_way_of_parameters(kind, solver, recorded):
+    X, gram, y, weights = small()
+    columns = X.T[:, :, None] * X.T[:, None, :]
+    bounds = (0.1, [0.5, 3.0, 3.0])
+    families = {
+        "one width": Gaussians.of_columns(X, each=False),
+        "a width for each": Gaussians.of_columns(X, each=True),
+        "widths of kernels": GaussianOfSum(as_gram(gram[:, :, :3]), np.array([0.5, 1.0, 3.0])),
+        "of one's own": KernelFamily(
+            lambda t: np.tensordot(t, columns, 1) ** 2, np.full(3, 0.4), bounds=bounds
+        ),
+    }
+    for name, family in families.items():
+        given = {"loss": "squared-hinge", "sample_weight": weights, "solver": solver, "max_iter": 6}
+        recorded(name, journey(solve_radius(family, y, 2.0, kind, **given)), **ROUGH)
+
+
+def every_family():
+    X, gram, _, weights = small(12)
+    scale = np.linspace(0.5, 2.0, 6)
+    stack = as_gram(gram)
+    columns = X.T[:, :, None] * X.T[:, None, :]
+    value, slopes = (
+        (lambda t: np.tensordot(t, columns, 1) ** 2),
+        (lambda t: 2 * np.tensordot(t, columns, 1) * columns),
+    )
+    found = {
+        "sum": WeightedSum(stack, scale, 0.01),
+        "part of a sum": WeightedSum(stack, scale, 0.0).rescaled(np.array([1.0, 0.0, 2.0, 1.0, 0.5, 0.0])),
+        "widths": Gaussians.of_columns(np.c_[X, np.ones(12)], each=True),
+        "widths of a sum": GaussianOfSum(stack, scale),
+        "own": KernelFamily(value, [0.4, 0.0, 1.0], slopes, bounds=([0.0, 0.0, 0.5], 2.0)),
+        "own by differences": KernelFamily(value, [0.4, 0.0, 1.0]),
+    }
+    for name in FAMILIES:
+        found[name] = kw.learners.ParametricKernel(family=name).form().on(stack, scale, weights)
+    return found
+
+
+def test_numbers_of_families(recorded):
+    weights = 0.5 + np.arange(12) / 12
+    b = np.cos(np.arange(12.0)) * weights
+    for name, family in every_family().items():
+        start = family.start(weights)
+        t = start * np.linspace(0.6, 1.4, len(start))
+        found = {
+            "start": [start, family.start(), family.n_parameters, family.n_samples],
+            "bounds": [np.asarray(end, dtype=float) for end in family.bounds],
+            "kernel": np.array(family.kernel(t)),
+            "forms": [family.quadratic_forms(t, b), family.diagonals(t, weights)],
+            "said": repr(family) if isinstance(family, KernelFamily) else "",
+        }
+        if isinstance(family, WeightedSum):
+            some = np.array([4, 0])
+            found["some"] = [family.products(b, some), family.diagonal(some)]
+            q = family.quadratic_forms(t, b)
+            found["errors"] = [1e12 * family.quadratic_form_errors(b, q), 1e12 * family.entry_error(t)]
+        if isinstance(family, GaussianOfSum | FunctionOfSum):
+            found["diagonal"] = [family.diagonal(t), np.asarray(family.unit, dtype=float)]
+        recorded(name, found, **NEAR)
+    recorded("radii", radii_of(every_family()["sum"].kernel, 6, 1e-10), **NEAR)
+
+
+def test_measures_of_stationarity(recorded):
+    nothing = Certificate("machine", 1.0, 1.0, 0.0)
+    machine = MachineSolution.of(np.zeros(2), 0.0, nothing, n_iter=0, infeasibility=0.0)
+    found = []
+    for t in ([0.5, 0.3, 0.2, 0.0], [0.0, 1.0, 0.0, 2.0], [2.0, 2.0, 0.1, 0.1]):
+        for gradient in ([1.0, -2.0, 0.5, -3.0], [0.2, 0.1, 0.3, 0.05], [-1.0, -1.0, -1.0, -1.0]):
+            here = Evaluation(np.array(t), -2.5, np.array(gradient), np.zeros(2), machine, None)
+            measures = (on_simplex, on_sphere, on_parameters(0.1, np.array([0.5, 2.0, 1.0, 2.0])))
+            found.append([measure(here) for measure in measures])
+    recorded("measures", found)
+
+
+def test_functions_of_ones_own_may_spoil_their_arguments_and_results():
+    X = small(12)[0]
+    columns = X.T[:, :, None] * X.T[:, None, :]
+
+    def spoilt(function, room):
+        def called(t):
+            room[:] = function(t)
+            t[:] = -1.0
+            return room
+
+        return called
+
+    value, slopes = (
+        (lambda t: np.tensordot(t, columns, 1) ** 2),
+        (lambda t: 2 * np.tensordot(t, columns, 1) * columns),
+    )
+    first = np.array([0.4, 0.1, 1.0])
+    for derivative in (slopes, None):
+        plain = KernelFamily(value, first, derivative)
+        bad = derivative and spoilt(derivative, np.empty((3, 12, 12)))
+        other = KernelFamily(spoilt(value, np.empty((12, 12))), first, bad)
+        t, b = np.array([0.5, 0.0, 0.7]), np.cos(np.arange(12.0))
+        for _ in range(2):
+            np.testing.assert_array_equal(other.start(), first)
+            np.testing.assert_array_equal(other.kernel(t), plain.kernel(t))
+            np.testing.assert_array_equal(other.quadratic_forms(t, b), plain.quadratic_forms(t, b))
+            t = t + 0.1
+        other.start()[:] = 7.0
+        np.testing.assert_array_equal(other.start(), [0.4, 0.1, 1.0])
+    first[:] = 9.0
+    np.testing.assert_array_equal(other.start(), [0.4, 0.1, 1.0])
+    widths = Gaussians.of_columns(X, each=True)
+    t = np.array([0.5, 0.2, 0.7])
+    widths.kernel(t)
+    t[:] = 0.1
+    np.testing.assert_allclose(
+        widths.quadratic_forms(t, b), Gaussians.of_columns(X, each=True).quadratic_forms(t, b)
+    )
+    found = FunctionOfSum(
+        as_gram(columns.transpose(1, 2, 0)), np.ones(3), lambda: kw.kernels.RBF(1.0), np.empty(0)
+    )
+    before = np.array(found.kernel(t))
+    t[:] = 1.0
+    assert np.abs(found.kernel(t) - before).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    "module", ["radius", "criteria.radius", "steps.rkl", "steps.descent", "families", "problems"]
+)
+def test_limits_and_defaults(module, recorded):
+    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))

@@ -4,14 +4,16 @@ Modules: `mkl/regularization`, `learners/rls2`.
 """
 
 import tracemalloc
+from importlib import import_module
 
 import numpy as np
 import pytest
 from scipy.linalg import cho_factor, cho_solve
 
 import kernelweave as kw
+from journeys import NEAR, journey, settings_of
 from kernelweave import InputError, rls2_path, solve_rls2
-from kernelweave.gram import FactorGram
+from kernelweave.gram import FactorGram, gram_from_stack
 from kernelweave.mkl import regularization
 from kernelweave.mkl.regularization import (
     FACTORISE,
@@ -21,7 +23,8 @@ from kernelweave.mkl.regularization import (
 )
 from kernelweave.mkl.ridge_problem import make_problem
 from kernelweave.results import Path, RelaxedSolution
-from problems import needs_long_double
+from problems import compress, needs_long_double
+from problems import make_problem as named_problem
 
 
 @pytest.fixture
@@ -453,3 +456,57 @@ def test_the_gap_of_coefficients_of_a_ridge_is_half_of_their_residual(left_out, 
             assert bounds[k] >= value - best - 1e-9
             # and of the value that is reported
             assert bounds[k] >= primal[k] - best - 1e-9
+
+
+# ---- recorded -------------------------------------------------------------------------------------
+
+#: Which method solves many ridges, by the constants that choose.
+METHODS = {
+    "a factorisation each": {"FACTORISE": 99},
+    "a reduction": {"FACTORISE": 1},
+    "a Krylov space": {"FACTORISE": 1, "KRYLOV_ROWS": 10, "KRYLOV_SHARE": 1},
+    "a Krylov space that is too small": {"FACTORISE": 1, "KRYLOV_ROWS": 10, "KRYLOV_STEPS": 4},
+    "some alphas at a time": {"FACTORISE": 1, "MOST_NUMBERS": 150},
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("kind", ["dense", "low rank", "truncated"])
+def test_a_ridge_for_every_alpha(kind, method, monkeypatch, recorded):
+    for constant, value in METHODS[method].items():
+        monkeypatch.setattr(regularization, constant, value)
+    gram, y = named_problem("dense" if kind == "truncated" else kind, np.random.default_rng(0))
+    stack = gram_from_stack(gram)
+    if kind == "truncated":
+        stack = compress(stack, tol=1e-6, max_rank=20)
+    n = len(y)
+    weights = np.where(np.arange(n) % 7 == 3, 0.0, 0.5 + np.arange(n) / n)
+    given = {"sample_weight": weights, "scale": np.linspace(0.4, 2.0, gram.shape[-1])[::-1], "tol": 1e-8}
+    Y = np.column_stack([y, np.roll(np.abs(y), 3)])
+    relax = np.array([[0.3, 0.02, 1e-3], [np.inf, 0.1, 0.03]])
+    path = rls2_path(stack, Y, [0.1, 0.01], relax=relax, shared_weights=False, **given)
+    recorded("path", journey(path), **NEAR)
+    recorded("criteria", {"df": path.df, **path.criteria}, **NEAR)
+    recorded(
+        "bounds of rounding", [1e12 * one.ridge_gap / one.ridge_primal for one in path.solutions], rtol=0.45
+    )
+    one = solve_rls2(stack, y, 0.02, relax=0.3, **given)
+    recorded("one", journey(one), **NEAR)
+
+
+def test_where_a_path_begins(monkeypatch, recorded):
+    found = {}
+    for kind in ("dense", "low rank", "mixed"):
+        gram, y = named_problem(kind, np.random.default_rng(0))
+        weights = np.where(np.arange(len(y)) % 7 == 3, 0.0, 0.5 + np.arange(len(y)) / len(y))
+        for rows in (1500, 10):
+            monkeypatch.setattr(regularization, "EIGEN_ROWS", rows)
+            for form, stack in {"matrices": gram, "stack": gram_from_stack(gram)}.items():
+                problem, _ = make_problem(stack, np.column_stack([y, 2 * np.abs(y)]), weights)
+                found[f"{kind}, {form}, {rows}"] = regularization.alpha_range(problem)
+    recorded("ranges", found)
+
+
+@pytest.mark.parametrize("module", ["regularization"])
+def test_limits_and_defaults(module, recorded):
+    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))

@@ -1,10 +1,11 @@
 """RLS2 against independent optima, its certificate, invariances and limits.
 
-Modules: `learners/rls2`, `mkl/rls2`, `mkl/ridge_problem`, `mkl/steps/ridge_newton`,
-`algorithms/alternating`.
+Modules: `learners/rls2`, `mkl/rls2`, `mkl/ridge_problem`, `mkl/steps/ridge_newton`, `algorithms/alternating`,
+`mkl/path`, `mkl/regularization`, `mkl/problems`.
 """
 
 from contextlib import nullcontext
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -13,9 +14,11 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Lasso, Ridge
 
 import kernelweave as kw
+from journeys import NEAR, OF_ROUNDING, journey, roundings, settings_of, verdicts
 from kernelweave.gram import FactorGram, PackedGram, TileGram, gram_from_stack
 from kernelweave.machines import ridge
 from kernelweave.mkl.ridge_problem import make_problem as solver_problem
+from kernelweave.mkl.steps import ridge_newton
 from kernelweave.results import Status
 from oracles import central_difference, rls2_by_conic, rls2_exactly, rls2_value
 from problems import KINDS, compress, make_problem, rbf_stack, unit_trace
@@ -739,3 +742,57 @@ def test_the_problem_and_the_alphas_that_parameters_state(rng):
     assert relaxed.relax_grid(alphas).shape != few.shape
     assert kw.learners.RLS2().relax_grid(alphas) is None
     assert [kw.learners.RLS2(solver=name).on_features for name in ("newton", "alternating")] == [True, False]
+
+
+# ---- the way of the solver ------------------------------------------------------------------------
+
+#: The problem, options, and constants of Newton.
+JOURNEYS = {
+    "dense": ("dense", {}, {}),
+    "two outputs": ("mixed", {"n_outputs": 2}, {}),
+    "outputs apart": ("mixed", {"n_outputs": 2, "shared_weights": False}, {}),
+    "low rank": ("low rank", {}, {}),
+    "truncated": ("dense", {"truncated": True, "tol": 1e-4}, {}),
+    "few kernels": ("dense", {}, {"WORKING_MOST": 3, "WORKING_DENSE": 1, "WORKING_SHARE": 0.95}),
+    "few steps": ("dense", {"max_iter": 2}, {}),
+    "from weights": ("mixed", {"start": np.r_[0.25, 0.0, 0.5, np.zeros(6), 0.25]}, {}),
+}
+
+
+@pytest.mark.parametrize("name", JOURNEYS)
+def test_the_way_along_a_path(name, monkeypatch, recorded):
+    kind, options, constants = JOURNEYS[name]
+    for constant, value in constants.items():
+        monkeypatch.setattr(ridge_newton, constant, value)
+    gram, y = make_problem(kind, np.random.default_rng(0))
+    options, n = dict(options), len(y)
+    if options.pop("n_outputs", 1) == 2:
+        y = np.column_stack([y, np.roll(np.abs(y), 3)])
+    given = {
+        "alphas": np.r_[np.inf, np.geomspace(1.0, 1e-3, 6)],
+        "sample_weight": np.where(np.arange(n) % 7 == 3, 0.0, 0.5 + np.arange(n) / n),
+        "scale": np.linspace(0.4, 2.0, gram.shape[-1])[::-1],
+        "tol": 1e-6,
+    }
+    stack = gram_from_stack(gram)
+    if options.pop("truncated", False):
+        stack = compress(stack, tol=1e-5, max_rank=25)
+    path = kw.rls2_path(stack, y, **(given | options))
+    recorded("journey", journey(path), **NEAR)
+    recorded("roundings", roundings(path), rtol=OF_ROUNDING)
+    recorded("criteria", {"df": path.df, **path.criteria}, **NEAR)
+    problem = kw.problems.rls2_problem(stack, y, sample_weight=given["sample_weight"], scale=given["scale"])
+    recorded("certificates", verdicts(problem, path), **NEAR)
+
+
+def test_one_solution_tells_its_progress(recorded):
+    gram, y = make_problem("dense", np.random.default_rng(0))
+    told = []
+    found = kw.solve_rls2(gram, y, 1e-3, tol=1e-9, callback=lambda *now: told.append(now))
+    recorded("journey", [journey(found), told], **NEAR)
+    recorded("statement", found.verify(kw.problems.rls2_problem(gram, y)).status.name)
+
+
+@pytest.mark.parametrize("module", ["rls2", "ridge_problem", "steps.ridge_newton"])
+def test_limits_and_defaults(module, recorded):
+    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))

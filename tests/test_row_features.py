@@ -7,6 +7,7 @@ Modules: `rows/row_features`, `rows/validation`, `gram/chunked`, `mkl/features/r
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import joblib
@@ -15,6 +16,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 import kernelweave as kw
+from journeys import NEAR, OF_ROUNDING, journey, roundings, settings_of
 from kernelweave.mkl.features import newton
 from kernelweave.rows import sampling, sources
 
@@ -570,3 +572,38 @@ def test_scores_of_margins_are_means_over_folds(data: tuple[np.ndarray, ...]) ->
             np.testing.assert_allclose(
                 found.mean_accuracy, np.average(found.accuracy, axis=0, weights=share), rtol=1e-9
             )
+
+
+@pytest.mark.parametrize("case", [*LOSSES, "elastic net", "whole", "few passes"])
+def test_the_way_of_the_passes(data: tuple[np.ndarray, ...], case: str, monkeypatch, recorded) -> None:
+    loss = case if case in LOSSES else "logistic"
+    Z, labels, targets = (one[:900] for one in data)
+    if case != "whole":
+        monkeypatch.setattr(sampling, "LEAST", 250)
+        monkeypatch.setattr(sampling, "ROWS", 1)
+    y = targets if loss == "epsilon-insensitive" else labels
+    weight = np.where(np.arange(900) % 7 == 3, 0.0, 0.5 + np.arange(900) / 900)
+    rows = kw.RowFeatures(in_chunks(Z, y, weight, size=350), groups=GROUPS)
+    given = {
+        "loss": loss,
+        "tol": 1e-4 if loss in ("hinge", "epsilon-insensitive") else 1e-6,
+        "weight_set": kw.weight_sets.ElasticNet(0.6) if case == "elastic net" else "simplex",
+        "scale": np.array([2.0, 1.0, 0.5, 0.7]),
+        "max_iter": 2 if case == "few passes" else 5 if case in ("hinge", "epsilon-insensitive") else None,
+    }
+    if case in ("hinge", "epsilon-insensitive"):
+        # the solution on a sample depends on rounding
+        start = kw.results.WarmStart(feature_coef=np.linspace(0.1, -0.1, 12), intercept=0.2)
+        path = [kw.solve_svm_mkl(rows, None, C, start=start, **given) for C in (1e-3, 1e-2)]
+    else:
+        path = kw.solvers.svm_mkl_path(rows, None, [1e-3, 1e-2, 1e-1], **given).solutions
+    recorded("journey", journey(path), **NEAR)
+    recorded("roundings", roundings(path), rtol=OF_ROUNDING)
+    told: list[tuple[float, ...]] = []
+    one = kw.solve_svm_mkl(rows, None, 0.03, start=path[1], callback=lambda *now: told.append(now), **given)
+    recorded("from a start", [journey(one), told], **NEAR)
+
+
+@pytest.mark.parametrize("module", ["features.row_machine", "features.row_newton"])
+def test_limits_and_defaults(module, recorded) -> None:
+    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))

@@ -3,11 +3,14 @@
 Modules: `mkl/second_layer`, `learners/second_layer`, `inspection/layers`.
 """
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 
 import kernelweave as kw
+from journeys import NEAR, journey, settings_of
 from kernelweave.gram import as_gram
 from kernelweave.kernels import RBF, Linear, Polynomial
 from kernelweave.learners import RLS2, NonlinearRLS2
@@ -219,3 +222,27 @@ def test_units_of_the_targets_change_coefficients_only(second, rng):
     assert small.n_iter == found.n_iter > 1
     np.testing.assert_allclose(small.weights, found.weights, rtol=1e-6)
     np.testing.assert_allclose(small.dual_coef, 2.0**-12 * found.dual_coef, rtol=1e-6, atol=1e-12)
+
+
+@second_layers
+@pytest.mark.parametrize("loss", ["squares", "squared hinge"])
+def test_the_way_of_the_descent(loss, second, recorded):
+    X, y = make_rows(np.random.default_rng(0), n=24)
+    scale, told = np.array([0.5, 2.0, 1.0, 3.0]), []
+    y = y if loss == "squares" else np.where(y > np.median(y), 1.0, -1.0)
+    weights = np.where(np.arange(24) % 7 == 3, 0.4, 0.5 + np.arange(24) / 24)
+    machine = Machine(y, 3.0, Squared() if loss == "squares" else SquaredHinge(), weights)
+    start = start_at(np.array([0.6, 0.0, 0.4, 0.0]), 0.1 * y)
+    found = solve_second_layer(
+        as_gram(stack_of(X)), scale, machine, SECOND[second], start,
+        radius=1.5, tol=1e-3, max_iter=7, callback=lambda *now: told.append(now),
+    )  # fmt: skip
+    recorded("journey", [journey(found), told], **NEAR)
+    first = found.upper.first
+    recorded("first layer", [first.coef, first.values, *found.upper.diagonals], **NEAR)
+    recorded("decisions", decisions(stack_of(X), found), **NEAR)
+
+
+@pytest.mark.parametrize("module", ["second_layer"])
+def test_limits_and_defaults(module, recorded):
+    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))

@@ -1,13 +1,14 @@
 """Sums over rows in place of rows: the same answers as features in memory, whatever the chunks, means and ranks.
 
 Modules: `gram/statistics`, `gram/statistics_files`, `gram/row_checks`, `gram/chunked`, `mkl/features/summaries`,
-`mkl/rls2`.
+`mkl/rls2`, `mkl/features/ridge_paths`, `mkl/features/block_descent`.
 """
 
 import os
 import signal
 import tracemalloc
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from scipy import sparse
 from sklearn.linear_model import Ridge
 
 import kernelweave as kw
+from journeys import NEAR, OF_ROUNDING, journey, roundings, settings_of, verdicts
 from kernelweave import InputError
 from kernelweave.gram import features, statistics, triangle
 from kernelweave.gram.row_checks import check_rows, stays_sparse
@@ -638,3 +640,67 @@ def test_few_numbers_in_every_column_stay_sparse():
         Z = sparse.csr_array(Z)
         assert Z.nnz == inside
         assert stays_sparse(Z) == wanted
+
+
+@pytest.mark.parametrize("place", ["products", "in place"])
+@pytest.mark.parametrize("data", ["many rows", "few rows", "outputs"])
+def test_the_way_along_a_path(data, place, monkeypatch, recorded):
+    monkeypatch.setattr(block_descent, "MOST_PRODUCTS", 1 if place == "in place" else 6000)
+    Z, groups, y = make(9 if data == "few rows" else 70, n_outputs=2 if data == "outputs" else None)
+    Z, n = Z + np.linspace(0.0, 3.0, Z.shape[1]), len(Z)
+    weights = np.where(np.arange(n) % 6 == 2, 0.0, 0.5 + np.arange(n) / n)
+    found = statistics_of(Z, groups, y + 2.0, weights)
+    given = {"scale": np.linspace(2.0, 0.5, len(groups) - 1), "fit_intercept": data != "outputs"}
+    path = kw.rls2_path(found, None, np.geomspace(20.0, 0.05, 6), tol=1e-5, **given)
+    recorded("journey", journey(path), **NEAR)
+    recorded("roundings", roundings(path), rtol=OF_ROUNDING)
+    recorded("criteria", {"df": path.df, **path.criteria}, **NEAR)
+    relaxed = kw.rls2_path(found, None, [3.0, 0.3], relax=[0.1, 1.0], **given)
+    recorded("relaxed", journey(relaxed), **NEAR)
+    problem = kw.problems.rls2_problem(found, **given)
+    recorded("certificates", verdicts(problem, path), **NEAR)
+    automatic = kw.rls2_path(found, None, n_alphas=3, **given)
+    recorded("alphas", automatic.alphas, rtol=1e-3)
+
+
+@pytest.mark.parametrize("centered", [True, False])
+@pytest.mark.parametrize("kind", ["plain", "dependent", "more columns than rows", "explained"])
+def test_rows_that_stand_for_others(kind, centered, monkeypatch, recorded):
+    monkeypatch.setattr(summaries, "WIDTH", 3)
+    Z, groups, Y = make(9 if kind == "more columns than rows" else 30, n_outputs=2)
+    Z = Z + np.linspace(0.0, 3.0, Z.shape[1])
+    if kind == "dependent":
+        Z[:, 4], Z[:, 9], Z[:, 12] = Z[:, 0] - 2.0 * Z[:, 2], Z[:, 8], 0.0
+    if kind == "explained":
+        Y = np.column_stack([Z[:, 0] - Z[:, 5], Z[:, 3] + 1e-3 * Y[:, 0]])
+    found = statistics_of(Z, groups, Y, 0.5 + np.arange(len(Z)) / len(Z))
+    rows, targets, summary = summaries.summarised(found, centered=centered)
+    A = np.c_[Z, Y] - (
+        np.average(np.c_[Z, Y], axis=0, weights=0.5 + np.arange(len(Z)) / len(Z)) if centered else 0.0
+    )
+    products = A.T @ ((0.5 + np.arange(len(Z)) / len(Z))[:, None] * A)
+    own = np.c_[rows.rows.T, targets]
+    assert_allclose((own.T @ own)[:16], products[:16], atol=1e-7 * np.abs(products).max())
+    recorded("rows", [rows.rows.shape, np.square(own).sum(axis=0)], **NEAR)
+    recorded(
+        "summary", [summary.feature_means, summary.target_means, summary.weight_sum, summary.stretch], **NEAR
+    )
+    recorded("errors", [1e12 * summary.error], rtol=OF_ROUNDING)
+    squares = np.square(own[:, 16:]).sum(axis=0) + 2.0 * summary.constants
+    assert_allclose(squares, np.diag(products)[16:], rtol=1e-9)
+    before = rows.columns(np.arange(16)).copy()
+    for kernel, factor in ((2, 3.0), (0, 0.5), (1, 2.0), (2, 1.5)):
+        norms = rows.turn(kernel, factor)
+        part = slice(groups[kernel], groups[kernel + 1])
+        assert_allclose(rows.rows[part] @ rows.rows[part].T, np.diag(norms), atol=1e-9 * norms.max())
+        assert_allclose(norms.sum(), factor**2 * np.square(before[part]).sum())
+    some = np.array([1, 3, 6, 8, 15])
+    assert_allclose(rows.columns(some), before[some], atol=1e-9)
+    R, coef = np.cos(np.arange(2.0 * before.shape[1])).reshape(2, -1), np.arange(10.0).reshape(2, 5) - 4.0
+    assert_allclose(rows.products(R), R @ before.T, atol=1e-9)
+    assert_allclose(rows.combine(some, coef), coef @ before[some], atol=1e-9)
+
+
+@pytest.mark.parametrize("module", ["features.summaries"])
+def test_limits_and_defaults(module, recorded):
+    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))

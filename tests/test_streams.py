@@ -1,9 +1,10 @@
 """Kernels that are made when needed: the same answers as stacks give, certified over all kernels.
 
-Modules: `gram/streams`, `mkl/features/stream_descent`.
+Modules: `gram/streams`, `mkl/features/stream_descent`, `mkl/features/ridge_paths`, `mkl/features/block_descent`.
 """
 
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 import kernelweave as kw
+from journeys import NEAR, OF_ROUNDING, journey, roundings, settings_of, verdicts
 from kernelweave._checks import InputError, NotPSDError
 from kernelweave.gram import streams as streams_module
 from kernelweave.gram.streams import series
@@ -388,3 +390,36 @@ def test_kernels_that_are_wrong_are_named():
 
 def test_a_stream_says_what_it_is():
     assert repr(kw.KernelStream.gaussians(np.eye(3), [1.0, 2.0])) == "KernelStream(3 samples, 6 kernels)"
+
+
+# ---- the way of the solver ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [*streams_of_gaussians(), *streams_of_features()])
+def test_the_way_along_a_path(kind, recorded):
+    stream, gram, y = (streams_of_gaussians() | streams_of_features())[kind]
+    n = len(y)
+    given = {
+        "sample_weight": np.where(np.arange(n) % 7 == 3, 0.0, 0.5 + np.arange(n) / n),
+        "scale": np.linspace(0.4, 2.0, gram.shape[2])[::-1],
+        "tol": 1e-5,
+    }
+    seen = []
+
+    def see(place, one):
+        seen.append([place, one.n_iter, one.gap])
+
+    path = kw.rls2_path(stream, np.column_stack([y, np.abs(y)]), n_alphas=7, callback=see, **given)
+    recorded("journey", [journey(path), seen], **NEAR)
+    recorded("roundings", roundings(path), rtol=OF_ROUNDING)
+    recorded("criteria", {"df": path.df, **path.criteria}, **NEAR)
+    told = []
+    one = kw.solve_rls2(stream, y, 0.1, callback=lambda *now: told.append(now), max_iter=30, **given)
+    recorded("few steps", [journey(one), told], **NEAR)
+    problem = kw.problems.rls2_problem(stream, y, sample_weight=given["sample_weight"], scale=given["scale"])
+    recorded("certificates", verdicts(problem, one), **NEAR)
+
+
+@pytest.mark.parametrize("module", ["features.stream_descent"])
+def test_limits_and_defaults(module, recorded):
+    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))

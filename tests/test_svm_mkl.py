@@ -1,22 +1,25 @@
 """Margin kernel learning: independent optima, certificates, invariances, limits, hard cases, refusals.
 
 Modules: `mkl/svm_mkl`, `mkl/kernel_problem`, `mkl/steps/newton`, `mkl/steps/dual_newton`, `mkl/steps/closed_form`,
-`mkl/steps/interior_point`, `mkl/steps/interior_system`, `algorithms/cutting_plane`, `algorithms/reduced_gradient`.
+`mkl/steps/interior_point`, `mkl/steps/interior_system`, `algorithms/cutting_plane`, `algorithms/reduced_gradient`,
+`mkl/loop`.
 """
 
 import dataclasses
 import itertools
 import warnings
 from fractions import Fraction
+from importlib import import_module
 
 import numpy as np
 import pytest
 
 import kernelweave as kw
 import stress
+from journeys import NEAR, OF_ROUNDING, journey, roundings, settings_of
 from kernelweave._loops import HAS_EXTENSION, core, numpy_core
 from kernelweave.gram import FactorGram, PackedGram, as_gram
-from kernelweave.machines.loss import Sides
+from kernelweave.machines.loss import BoxLoss, Sides
 from kernelweave.machines.losses import EpsilonInsensitive, Hinge, Huber, Quantile, SquaredHinge
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.svm import solve_l2svc, solve_svc, solve_svr
@@ -24,7 +27,7 @@ from kernelweave.mkl.kernel_problem import KernelProblem, Session
 from kernelweave.mkl.loop import minimise
 from kernelweave.mkl.problem import make_kernel_problem as margin_problem
 from kernelweave.mkl.solve import solve_problem
-from kernelweave.mkl.steps import dual_newton, interior_point
+from kernelweave.mkl.steps import dual_newton, interior_point, newton
 from kernelweave.mkl.svm_mkl import solve_svm_mkl
 from kernelweave.mkl.weight_sets import CappedSimplex, ElasticNet, LpBall, Orthant, Simplex, Sphere
 from kernelweave.results import Status, WarmStart
@@ -1321,16 +1324,13 @@ def test_newton_on_coefficients_on_a_line(rng):
 
 @pytest.mark.parametrize("weight_set", [LpBall(2.0), CappedSimplex(0.9)], ids=str)
 def test_the_closed_form_does_not_repeat_a_machine_that_can_do_no_better(weight_set, monkeypatch):
-    plain = Machine.solve
+    plain = BoxLoss.solve
 
-    def stuck(machine, K, **options):
-        found = plain(machine, K, **options)
-        spoilt = dataclasses.replace(
-            found.certificate, gap=found.primal, dual=0.0, status=kw.solvers.Status.STALLED
-        )
-        return dataclasses.replace(found, certificate=spoilt)
+    def stuck(*given):
+        found = plain(*given)
+        return found._replace(own_gap=found.primal, ended=kw.solvers.Status.STALLED)
 
-    monkeypatch.setattr(Machine, "solve", stuck)
+    monkeypatch.setattr(BoxLoss, "solve", stuck)
     rng = np.random.default_rng(0)
     gram, y, _ = make_data("dense", rng)
     found = solve(gram, y, 1.0, weight_set, solver="closed-form")
@@ -1404,3 +1404,73 @@ def test_a_program_of_cuts_may_have_a_value_below_zero():
         weights, coef = cuts.optimum(2.0)
         np.testing.assert_allclose(weights, [0.0, 1.0, 0.0], atol=1e-12)
         np.testing.assert_allclose(coef, [0.5, -0.5], rtol=1e-12)
+
+
+# ---- the way of the solver ------------------------------------------------------------------------
+
+#: Loss, set of weights, method, and options.
+JOURNEYS = {
+    "newton": (HINGE, "simplex", "newton", {}),
+    "newton, squares": (SQUARED, "simplex", "newton", {}),
+    "newton, a tube": (TUBE, "simplex", "newton", {}),
+    "newton, capped": (SQUARED, CappedSimplex(0.22), "newton", {"tol": 1e-3}),
+    "newton, elastic net": (HINGE, ElasticNet(0.4), "newton", {}),
+    "newton, few kernels at first": (SQUARED, "simplex", "newton", {"working": 3}),
+    "newton, logistic": ("logistic", "simplex", "auto", {}),
+    "newton, no progress": (HINGE, "simplex", "newton", {"tol": 1e-13}),
+    "interior point": (HINGE, "simplex", "interior-point", {}),
+    "interior point, squares": (SQUARED, "simplex", "interior-point", {}),
+    "interior point, a tube": (TUBE, "simplex", "interior-point", {}),
+    "interior point, capped": (SQUARED, CappedSimplex(0.22), "interior-point", {}),
+    "interior point, elastic net": (SQUARED, ElasticNet(0.4), "interior-point", {}),
+    "interior point, in parts": (SQUARED, "simplex", "interior-point", {"part": 8}),
+    "closed form": (HINGE, LpBall(1.5), "closed-form", {}),
+    "closed form, capped": (SQUARED, CappedSimplex(0.22), "closed-form", {"max_iter": 7}),
+    "closed form, elastic net": (SQUARED, ElasticNet(0.4), "closed-form", {}),
+    "dual newton": (HINGE, LpBall(1.5), "dual-newton", {}),
+    "dual newton, sharp": (SQUARED, LpBall(3.0), "dual-newton", {"tol": 1e-8}),
+    "few": (SQUARED, "simplex", "auto", {"max_iter": 2}),
+}
+
+
+@pytest.mark.parametrize("name", JOURNEYS)
+def test_the_way_of_a_method(name, monkeypatch, recorded):
+    loss, weight_set, method, options = JOURNEYS[name]
+    options = dict(options)
+    if (most := options.pop("working", None)) is not None:
+        monkeypatch.setattr(newton, "FIRST", most)
+        monkeypatch.setattr(newton, "WORKING_MOST", most)
+    monkeypatch.setattr(interior_point, "PART", options.pop("part", interior_point.PART))
+    gram, labels, t = make_data("dense", np.random.default_rng(0))
+    y, n = pick(loss, labels, t), len(labels)
+    given = {
+        "loss": loss,
+        "sample_weight": np.where(np.arange(n) % 7 == 3, 0.0, 0.5 + np.arange(n) / n),
+        "scale": np.linspace(0.4, 2.0, gram.shape[-1])[::-1],
+        "tol": 1e-5,
+        **options,
+    }
+    told = []
+    found = solve(gram, y, 2.0, weight_set, solver=method, callback=lambda *now: told.append(now), **given)
+    recorded("journey", journey(found), **NEAR)
+    recorded("roundings", roundings(found), rtol=OF_ROUNDING)
+    recorded("told", told, **NEAR)
+    tilted = np.where(np.arange(gram.shape[-1]) % 2, found.weights, 0.7 * found.weights)
+    warm = WarmStart(tilted, 0.9 * found.dual_coef)
+    recorded("warm", journey(solve(gram, y, 3.0, weight_set, solver=method, start=warm, **given)), **NEAR)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "svm_mkl",
+        "kernel_problem",
+        "steps.newton",
+        "steps.interior_point",
+        "steps.interior_system",
+        "steps.closed_form",
+        "steps.dual_newton",
+    ],
+)
+def test_limits_and_defaults(module, recorded):
+    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))

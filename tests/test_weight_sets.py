@@ -8,6 +8,7 @@ import inspect
 import itertools
 import math
 import sys
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import kernelweave as kw
+from journeys import settings_of
 from kernelweave.mkl.weight_sets import (
     AlternatingSet,
     CappedSimplex,
@@ -516,3 +518,99 @@ def test_weights_are_increasing_concave_functions_of_shares(known, rng):
         one, other = (weight_set.slopes(s + sign * step)[0] for sign in (1, -1))
         np.testing.assert_allclose((one - other) / (2 * step), second, rtol=1e-6, atol=1e-9)
         assert (weight_set.of_shares(np.zeros(n)) == 0).all()
+
+
+# ---- recorded -------------------------------------------------------------------------------------
+
+#: Sets at parameters that no default has.
+RECORDED = {
+    "simplex": Simplex(),
+    "capped": CappedSimplex(0.3),
+    "capped at an even share": CappedSimplex(0.25),
+    "ball": LpBall(1.7),
+    "sum": LpBall(math.inf),
+    "net": kw.weight_sets.ElasticNet(0.3),
+    "net near the simplex": kw.weight_sets.ElasticNet(0.95),
+    "sphere": Sphere(),
+    "orthant": Orthant(),
+    "parameters": kw.weight_sets.Parameters(0.1, np.array([0.5, 1.0, 2.0, 0.2, 9.0, 1.0])),
+}
+VECTORS = (
+    np.array([0.9, -0.4, 0.31, 0.3, 2.0, 0.05]),
+    np.array([0.02, 0.01, 0.03, 0.0, 0.05, 0.04]),
+    np.array([5.0, 4.99, -7.0, 4.0, 1e-3, 5.0]),
+    np.array([1.0, 0.0, 0.0, 0.0, 0.0, 0.0]),
+    np.array([-1.0, -3.0, -0.5, -2.0, -1.5, -9.0]),
+    np.zeros(6),
+)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_formulas_of_a_set(name, recorded):
+    weight_set = RECORDED[name]
+    found = {"start": weight_set.start(6)}
+    for k, v in enumerate(VECTORS):
+        found[f"project {k}"] = weight_set.project(v)
+        if found[f"project {k}"].any():
+            found[f"scaled {k}"] = weight_set.scaled(v)
+        q = np.abs(v)
+        if isinstance(weight_set, WeightSet):
+            best = weight_set.best(q)
+            found[f"best {k}"], found[f"support {k}"] = best, weight_set.support(q)
+            found[f"violation {k}"] = weight_set.violation(v)
+            inside = weight_set.start(6)
+            found[f"gain {k}"] = weight_set.gain(inside, q), weight_set.gain(best, q, 0.1 * q)
+        if isinstance(weight_set, AlternatingSet):
+            found[f"fixed point {k}"] = weight_set.fixed_point(q)
+    if isinstance(weight_set, ShareSet):
+        shares = np.array([0.1, 0.0, 0.2, 0.05, 0.25, 0.4])
+        found["shares"] = weight_set.shares(weight_set.of_shares(shares)), weight_set.slopes(shares)
+        found["limits"] = (
+            weight_set.largest,
+            weight_set.fewest,
+            [weight_set.has_interior(n) for n in (1, 2, 4, 5)],
+        )
+        A = np.cos(np.arange(36.0)).reshape(6, 6)
+        model = A @ A.T + np.eye(6), np.array([-0.1, 0.4, -3.0, 0.2, -2.9, 0.5])
+        start = weight_set.shares(weight_set.start(6))
+        found["newton"] = weight_set.newton(*model, start, 1.0)
+    recorded("formulas", found, rtol=1e-6, atol=1e-9)
+
+
+def test_statements_of_sets(recorded):
+    problem = kw.problems.machine_problem(np.eye(2), [-1, 1], 2.0)
+    stated = problem.statement(kw.solve_svc(np.eye(2), [-1, 1], 2.0))
+    sets = [one for one in RECORDED.values() if isinstance(one, WeightSet)]
+    recorded(
+        "stated", [[one.in_statement(stated).weight_set, one.in_statement(stated).set_value] for one in sets]
+    )
+    # a gain may be negative by rounding alone
+    even = np.full(4, 0.25)
+    with pytest.raises(kw.InputError) as refused:
+        CappedSimplex(0.3).gain(even + [0.2 * (k == 0) for k in range(4)], np.array([1.0, 0.5, 0.2, 0.1]))
+    recorded("refused", str(refused.value))
+
+
+@pytest.mark.parametrize("module", ["weight_sets"])
+def test_limits_and_defaults(module, recorded):
+    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))
+
+
+def test_a_share_set_of_ones_own_has_the_formulas_of_the_simplex(recorded):
+    class Own(ShareSet):
+        def best(self, q):
+            return Simplex().best(q)
+
+        def project(self, v):
+            return Simplex().project(v)
+
+    own, shares = Own(), np.array([0.1, 0.6, 0.3])
+    own.check(3)
+    recorded("formulas", [own.largest, own.fewest, own.start(4), own.of_shares(shares), own.shares(shares)])
+    recorded(
+        "more",
+        [own.slopes(shares), own.support(shares), own.violation(2 * shares), own.sparse, LpBall(2.0).sparse],
+    )
+    further = own._further(np.array([[3.0, 1.0, 0.0], [1.0, 1.0, 1.0]]))
+    assert {name: np.shape(points) for name, points in further.items()} == {"of_shares(shares)": (2, 3)}
+    assert as_weight_set(Own(), 3).sparse

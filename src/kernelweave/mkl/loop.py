@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._allowance import allowed, used_up
-from kernelweave.results import Solution, Status, limit_reached, relative_gap
+from kernelweave.results import REACHED, Solution, Status, relative_gap
 
 P = TypeVar("P")
 #: Called after every iteration with (iteration, objective, measure of the remaining error); a true value stops.
@@ -55,7 +55,7 @@ class Look(Generic[P]):
         Gaps of earlier iterations are not comparable with this one, which becomes the best.
     left : float or None
         The remaining error for the trace and the callback; None for the gap as a share of the objective.
-    more : mapping or None
+    more : mapping
         Further entries of the trace.
     """
 
@@ -68,7 +68,7 @@ class Look(Generic[P]):
     counts: bool = True
     anew: bool = False
     left: float | None = None
-    more: Mapping[str, Any] | None = None
+    more: Mapping[str, Any] = field(default_factory=dict)
 
 
 #: Yields a `Look` for every iteration, or None for a rejected one, and returns the final status.
@@ -131,6 +131,8 @@ class Loop(Generic[P]):
     idle : int
         Iterations without progress.
     trace : dict of str to list
+    limits : Limits
+        Those of the present step.
     """
 
     max_iter: int
@@ -140,42 +142,41 @@ class Loop(Generic[P]):
     idle: int = 0
     n_iter: int = 0
     trace: dict[str, list[Any]] = field(default_factory=dict)
+    limits: Limits = NO_LIMITS
 
     def run(self, moves: Moves[P], limits: Limits = NO_LIMITS) -> Status:
-        """Run one step, and return its status."""
-        callback, trace = self.callback, self.trace
-        # entries without a name are not stored
-        objectives, lefts, actives = [trace.setdefault(name, []) if name else [] for name in limits.names]
-        most = min(self.max_iter, self.n_iter + limits.most)
+        """Run one step, which may set its own limits, and return its status."""
+        callback, trace, before = self.callback, self.trace, self.n_iter
+        self.limits = limits
         best: Look[P] | None = None
         self.best = self.here = None
         self.idle = beaten = 0
         lowest = smallest = math.inf
         floor: list[float] = []  # the smallest remaining error, after every iteration
-        while self.n_iter < most:
+        while self.n_iter < min(self.max_iter, before + self.limits.most):
             try:
                 look = next(moves)
             except StopIteration as end:
                 return end.value
+            limits = self.limits
             if look is None:
                 self.n_iter += 1
                 floor.append(smallest)
                 if limits.repeats:
                     for values in trace.values():
                         values.append(values[-1])
-                if (limited := limit_reached()) is not None:
+                if (limited := REACHED[used_up()]) is not None:
                     return limited
                 continue
             if look.counts:
                 self.n_iter += 1
             value, gap = look.objective, look.gap
             left = relative_gap(value, gap) if look.left is None else look.left
-            objectives.append(value)
-            lefts.append(left)
-            actives.append(float(look.n_active))
-            if look.more is not None:
-                for name, found in look.more.items():
-                    trace.setdefault(name, []).append(found)
+            entries = zip(limits.names, (value, left, float(look.n_active)), strict=True)
+            for name, entry in (*entries, *look.more.items()):
+                # entries without a name are not stored
+                if name:
+                    trace.setdefault(name, []).append(entry)
             if best is None or look.anew:
                 progress = True
             elif limits.moved is None:
@@ -196,7 +197,7 @@ class Loop(Generic[P]):
                 return look.status
             if callback is not None and look.counts and not look.last and callback(self.n_iter, value, left):
                 return Status.INTERRUPTED
-            if (limited := limit_reached()) is not None:
+            if (limited := REACHED[used_up()]) is not None:
                 return limited
             late = len(floor) > limits.slow and smallest > 0.1 * floor[-1 - int(limits.slow)]
             if late or self.idle > limits.idle or self.n_iter - beaten >= limits.unbeaten:
@@ -213,7 +214,7 @@ class Loop(Generic[P]):
 
     def arrays(self) -> dict[str, NDArray[np.float64]]:
         """The trace as arrays, for a solution."""
-        return {name: np.asarray(values) for name, values in self.trace.items()}
+        return dict(zip(self.trace, map(np.asarray, self.trace.values()), strict=True))
 
 
 class SessionOf(ABC, Generic[P]):
@@ -241,13 +242,9 @@ S_contra = TypeVar("S_contra", bound=SessionOf[Any], contravariant=True)
 class Step(ABC, Generic[S_contra, P]):
     """A method of changing weights, with limits after which the loop switches to the next one."""
 
-    def limits(self, session: S_contra) -> Limits:
-        """Stopping rules of the step."""
-        return NO_LIMITS
-
     @abstractmethod
     def moves(self, session: S_contra, loop: Loop[P]) -> Moves[P]:
-        """Iterations, beginning with the start."""
+        """Iterations, beginning with the start; first of all it may set the `limits` of the loop."""
 
     def result(self, session: S_contra, loop: Loop[P], status: Status) -> Solution:
         """The solution at the best point."""
@@ -286,11 +283,10 @@ def minimise(
         for step in steps:
             if found is not None:
                 session.begin_at(found)
-            limits = step.limits(session)
             try:
-                status = loop.run(step.moves(session, loop), limits)
+                status = loop.run(step.moves(session, loop))
             except KeyboardInterrupt:
-                if not limits.keeps or loop.best is None:
+                if not loop.limits.keeps or loop.best is None:
                     raise
                 status = Status.INTERRUPTED
             after = step.result(session, loop, status)

@@ -41,7 +41,7 @@ class _Trial(Point):
 
     def above(self, other: _Trial) -> bool:
         """Whether J is certainly larger here than at another point."""
-        here, level = self.machine.certificate, other.machine.certificate.primal
+        here, level = self.machine, other.machine.primal
         return here.primal - here.own_gap > level + 1e-14 * abs(level)
 
 
@@ -69,12 +69,9 @@ class ReducedGradient(MarginStep):
 
     fits = Simplex
 
-    def limits(self, session: Session) -> Limits:
-        """Few line searches without a smaller gap."""
-        return Limits(unbeaten=UNBEATEN)
-
     def moves(self, session: Session, loop: Loop[Point]) -> Moves[Point]:
         """Points at the ends of line searches."""
+        loop.limits = Limits(unbeaten=UNBEATEN)
         problem = session.problem
         weights = session.start()
         # negligible weights would end every step at once
