@@ -340,6 +340,25 @@ def test_fields_of_every_run(recorded):
     recorded("answers", answers)
 
 
+def test_the_schema_of_settings_has_their_fields():
+    schema = Spec.model_json_schema()
+    properties = schema["properties"]
+    assert list(properties) == list(Spec.model_fields)
+    assert schema["description"].startswith("The settings of a run")
+    assert schema["additionalProperties"] is False
+    for name, one in own_fields().items():
+        own = properties[name]
+        assert (own["title"], own["description"]) == (one.label, one.help)
+        assert (own.get("minimum"), own.get("maximum")) == (one.least, one.most)
+    params = properties["learner_params"]
+    assert params["title"] == "Parameters of the learner"
+    assert params["description"].startswith("Parameters of the learner other than the defaults")
+    assert params["additionalProperties"] is False
+    assert params["properties"].keys() == settings.learner_settings().keys()
+    one = merged_field("p", settings.learner_settings()["p"])
+    assert params["properties"]["p"] == schema_of(one)
+
+
 def test_a_field_of_several_learners_says_what_each_admits(recorded):
     """Ranges hold what any of them takes; meanings and limits stand beside the learners that have them."""
 

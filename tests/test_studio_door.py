@@ -438,7 +438,11 @@ def test_addresses_without_a_project_lead_to_the_last_one(access):
 # ---- the server -------------------------------------------------------------------------------------
 
 
-def test_the_login_opens_a_session(tmp_path):
+def test_the_login_opens_a_session(tmp_path, monkeypatch):
+    async def here_and_now(call, *given, **more):
+        return call(*given)
+
+    monkeypatch.setattr("anyio.to_thread.run_sync", here_and_now)
     studio = Studio(tmp_path)
     access = Access(studio.store, tmp_path, TOKEN)
     app = server.make_app(studio, access, pages=False)

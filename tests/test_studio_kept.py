@@ -1218,6 +1218,19 @@ def a_whole_run(spec, prepared, train, test):
     return Run(spec, {"t": "/x/t.csv"}, Told(table="table"), prepared, train, test, Told())
 
 
+def test_a_run_tells_what_it_does_also_on_a_full_disk(tmp_path, capsys):
+    def full(*given):
+        raise DiskFull("full")
+
+    job = worker.Job(Places(tmp_path), SimpleNamespace(add_event=full), RUNS[0], None)
+    job._tell("It goes on.")
+    assert capsys.readouterr().out == "It goes on.\n"
+    told = []
+    job.store.add_event = lambda *given: told.append(given)
+    job._remark([SimpleNamespace(message=text) for text in ("a", "b", "a")])
+    assert (job.remarks, told) == (["a", "b"], [(RUNS[0], "a"), (RUNS[0], "b")])
+
+
 def test_settings_for_a_command_line_name_further_tables(tmp_path):
     from scipy import sparse
 
@@ -1399,13 +1412,13 @@ def test_scores_of_a_run_are_kept_with_their_intervals(tmp_path, monkeypatch):
     lost = SimpleNamespace(cells=(None, None, None), n=7)
     monkeypatch.setattr(worker, "intervals_of", lambda *held: {"r2": one, "recall of a": one, "auc": lost})
     model = SimpleNamespace(
-        cv_results_={"score_name": "accuracy", "test_score": np.array([0.5, 0.75])}, best_index_=1,
+        cv_results_={"score_name": "accuracy", "test_score": np.array([0.5, 0.75])}, best_index_=0,
         model_=SimpleNamespace(task=SimpleNamespace(source=SimpleNamespace(n_samples=31))),
     )  # fmt: skip
     job._keep_scores(model, SimpleNamespace(scores={"r2": 0.5, "auc": 1.0}))
     assert [record for _, _, (record,) in noted.told] == [
         Metric(name="r2, held out", value=0.5, low=0.25, high=None, n=7),
-        Metric(name=f"accuracy, {worker.not_an_estimate('alpha or C')}", value=0.75, n=31),
+        Metric(name=f"accuracy, {worker.not_an_estimate('alpha or C')}", value=0.5, n=31),
     ]
     noted.told.clear()
     monkeypatch.setattr(worker, "intervals_of", lambda *held: {})
@@ -1760,6 +1773,21 @@ def test_a_project_comes_back_from_its_file(studio, recorded):
     recorded("answers", answers)
 
 
+def test_a_project_may_be_as_large_as_ten_tables(studio, monkeypatch):
+    monkeypatch.setattr(projects, "unpack", lambda studio, path: (studio, path.read_bytes()))
+    small = service.changed(studio, limits=Limits(upload=5))
+
+    async def send(count):
+        async def stream():
+            yield b"x" * count
+
+        return await projects.receive_project(small, stream())
+
+    assert asyncio.run(send(50)) == (small, b"x" * 50)
+    with pytest.raises(kw.InputError, match=r"^The file is larger than the limit of 50 bytes\.$"):
+        asyncio.run(send(51))
+
+
 def test_files_of_a_project_are_replaced(studio):
     root = studio.places.root
     for name in ("t.csv", "t-2.csv", "u.csv", "t-x.csv"):
@@ -2051,8 +2079,106 @@ def test_types_of_the_api_in_words(recorded):
     recorded("answers", answers)
 
 
+def test_a_run_is_written_to_a_file_store(tmp_path, monkeypatch):
+    """All calls of a client of MLflow, which is not needed for that."""
+    import sys
+    from types import ModuleType
+
+    from kernelweave_app.studio.schema import Run
+
+    seen, known = [], []
+
+    class Refusal(Exception):
+        pass
+
+    class Client:
+        def __init__(self, tracking_uri):
+            seen.append(tracking_uri)
+
+        def get_experiment_by_name(self, name):
+            return SimpleNamespace(experiment_id=f"known {name}") if known else None
+
+        def create_experiment(self, name):
+            if refused:
+                raise Refusal("a\n  b")
+            return f"new {name}"
+
+        def search_runs(self, experiments, filter_string):
+            seen.append((experiments, filter_string))
+            return [SimpleNamespace(info=SimpleNamespace(run_id="old"))] if known else []
+
+        def create_run(self, experiment, start_time, run_name):
+            seen.append((experiment, start_time, run_name))
+            return SimpleNamespace(info=SimpleNamespace(run_id="made"))
+
+        def log_batch(self, run, metrics, params, tags):
+            seen.append((run, metrics, dict(params), dict(tags)))
+
+        def __getattr__(self, name):
+            return lambda *given, **more: seen.append((name, *given, *more.values()))
+
+    refused = []
+    modules = {
+        "mlflow.entities": {"Metric": lambda *m: m, "Param": lambda *p: p, "RunTag": lambda *t: t},
+        "mlflow.exceptions": {"MlflowException": Refusal},
+        "mlflow.tracking": {"MlflowClient": Client},
+    }
+    for name, members in {"mlflow": {}, **modules}.items():
+        module = ModuleType(name)
+        vars(module).update(members)
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "x")
+    run = Run(
+        id=RUNS[0], name="n" * 600, state="cancelled", created=1.0, started=None, finished=3.5, cancelling=False,
+        done=1, total=1, step="", reason="", request=RunRequest(data=Data(tables=["set-wine"]), spec=Spec(target="y" * 600)),
+        metrics=[Metric(name="R^2", value=0.5, low=None)], summary=None, method="lp", marks=Marks(note="m" * 2000),
+    )  # fmt: skip
+    folder, where = tmp_path / "store", tmp_path / "run"
+    files = [where / "a.txt", where / "figures" / "b.svg"]
+    assert mlflow_export.export_run(folder, run, where, files, None) == "made"
+    uri, search, made, batch, first, second, deleted_or_end = seen
+    assert (uri, search) == (
+        folder.resolve().as_uri(),
+        (["new kernelweave"], f"tags.`kernelweave.run` = '{RUNS[0]}'"),
+    )
+    assert made == ("new kernelweave", 1000, "n" * 500)
+    assert batch[:2] == ("made", [("R 2", 0.5, 3500, 0)])
+    assert (batch[2]["target"], batch[2]["method"]) == ("y" * 500, "lp")
+    assert batch[3] == {"kernelweave.run": RUNS[0], "mlflow.note.content": "m" * 2000}
+    assert first == ("log_artifact", "made", str(files[0]), None)
+    assert second == ("log_artifact", "made", str(files[1]), "figures")
+    assert deleted_or_end == ("set_terminated", "made", "KILLED", 3500)
+    known.append(1)
+    seen.clear()
+    mlflow_export.export_run(
+        folder, run.model_copy(update={"started": 2.0, "state": "done"}), where, [], None
+    )
+    assert seen[1][0] == ["known kernelweave"]
+    assert (seen[2], seen[3][1], seen[-1][2]) == (("delete_run", "old"), 2000, "FINISHED")
+    going = run.model_copy(update={"state": "running"})
+    assert (
+        answer(mlflow_export.export_run, folder, going, where, [], None) == "error: This run has not ended."
+    )
+    known.clear()
+    refused.append(1)
+    assert (
+        answer(mlflow_export.export_run, folder, run, where, [], None) == "error: MLflow refuses the run: a b"
+    )
+    (tmp_path / "file").write_text("x")
+    blocked = answer(mlflow_export.export_run, tmp_path / "file", run, where, [], None)
+    assert re.fullmatch(r"error: MLflow's folder .*file cannot be written: .+\.", blocked)
+    monkeypatch.setitem(sys.modules, "mlflow.tracking", None)
+    lacking = answer(mlflow_export.export_run, folder, run, where, [], None)
+    assert lacking.startswith("error: The export needs MLflow: pip install mlflow-skinny (")
+
+
 def test_the_api_answers_and_refuses(studio, monkeypatch):
     """Without a server: status, text and headers of answers, errors and files."""
+
+    async def here_and_now(call, *given, **more):
+        return call(*given)
+
+    monkeypatch.setattr("anyio.to_thread.run_sync", here_and_now)
     httpx = pytest.importorskip("httpx")
 
     (studio.places.root / "t.csv").write_text("a,b\n" + "1,2\n3,4\n" * 3)
@@ -2154,6 +2280,20 @@ def test_the_api_answers_and_refuses(studio, monkeypatch):
     assert failing(OverflowError()).json() == {"detail": "A number or a text is larger than can be handled."}
     assert failing(kw.InputError("There is no project x")).status_code == 404
     assert failing(kw.InputError("It is wrong")).status_code == 422
+    assert [one["name"] for one in client.get("/api/methods").json()] == list(kw.learners.LEARNERS)
+    assert {"target", "cv", "p"} <= {one["name"] for one in client.get("/api/settings").json()}
+    checked = client.post("/api/check", json={"data": {"tables": ["set-wine"]}, "spec": {"target": "target"}})
+    assert (checked.status_code, checked.json()["task"], checked.json()["n_held"]) == (
+        200,
+        "classification",
+        36,
+    )
+    strange = client.post(
+        "/api/check", content=b'{"data": {"tables": ["set-wine"]}, "spec": {"test_size": NaN}}'
+    )
+    assert strange.status_code == 422
+    assert api._spelt(float("nan")) in strange.text.lower() or "test_size" in strange.text
+    assert client.get("/api/nothing").status_code == 404
     page = client.get("/api/docs").text
     assert "/api/runs/{run_id}/predict" in page
     assert len(re.findall("<h2", page)) >= 5
