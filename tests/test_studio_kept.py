@@ -1947,17 +1947,24 @@ def test_the_folder_of_a_run_names_its_own_tables(studio):
     (root / "t.csv").write_text("t")
     (root / "more").mkdir()
     (root / "more" / "t.csv").write_text("other")
+    (root / "more" / "t.csv.gz").write_text("packed")
+    (root / "t.csv.gz").write_text("longer")
     outside = root.parent / "k.npz"
     outside.write_text("outside")
     (root / "w.npz").write_text("w")
     folder = studio.places.run(RUNS[0])
-    text = f"read('{root}/t.csv'); read('{root}/more/t.csv'); save('{folder}/x')"
+    text = f"read('{root}/t.csv'); read('{root}/more/t.csv'); read('{root}/t.csv.gz'); save('{folder}/x')"
+    paths = dict(
+        zip(
+            "tumw", (f"{root}/{n}" for n in ("t.csv", "more/t.csv", "more/t.csv.gz", "t.csv.gz")), strict=True
+        )
+    )
     files = {"gram": [str(outside)], "view": [f"words={root / 'w.npz'}#X"]}
     ended(
         studio,
         RUNS[0],
         {"script.py": text, "note.bin": text},
-        paths={"t": f"{root}/t.csv", "u": f"{root}/more/t.csv"},
+        paths=paths,
         files=files,
     )
     assert (
@@ -1972,8 +1979,10 @@ def test_the_folder_of_a_run_names_its_own_tables(studio):
     assert found == {
         "data/t.csv": "t",
         "data/2-t.csv": "other",
+        "data/t.csv.gz": "packed",
+        "data/2-t.csv.gz": "longer",
         "data/w.npz": "w",
-        "script.py": "read('data/t.csv'); read('data/2-t.csv'); save('x')",
+        "script.py": "read('data/t.csv'); read('data/2-t.csv'); read('data/2-t.csv.gz'); save('x')",
         "note.bin": text,
         "model.skops": "m",
     }
@@ -2128,9 +2137,10 @@ def test_a_run_is_written_to_a_file_store(tmp_path, monkeypatch):
         vars(module).update(members)
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "x")
+    spec = Spec(target="y" * 600)
     run = Run(
         id=RUNS[0], name="n" * 600, state="cancelled", created=1.0, started=None, finished=3.5, cancelling=False,
-        done=1, total=1, step="", reason="", request=RunRequest(data=Data(tables=["set-wine"]), spec=Spec(target="y" * 600)),
+        done=1, total=1, step="", reason="", request=RunRequest(data=Data(tables=["set-wine"]), spec=spec),
         metrics=[Metric(name="R^2", value=0.5, low=None)], summary=None, method="lp", marks=Marks(note="m" * 2000),
     )  # fmt: skip
     folder, where = tmp_path / "store", tmp_path / "run"
