@@ -388,7 +388,7 @@ def test_views_of_files_in_full(files, recorded):
     recorded("answers", answers)
 
 
-def test_kernels_of_new_rows(files, tmp_path, recorded):
+def test_kernels_of_new_rows(tmp_path, monkeypatch, recorded):
     """Columns are found by the names of training rows, or by their places, or are those of training rows."""
     answers = {}
     names = tuple("abcd")
@@ -411,22 +411,16 @@ def test_kernels_of_new_rows(files, tmp_path, recorded):
         "none": ({"K": encoder([3, 1])}, [], ""),
         "no kernel": ({}, ["plain.npy"], ""),
     }
-    here = os.getcwd()
-    os.chdir(tmp_path)
-    try:
-        for name, (encoders, asked, key) in cases.items():
-            found = answer(further_views.new_grams, encoders, asked, new, tmp_path, key)
-            if isinstance(found, str):
-                answers[name] = found.replace(str(tmp_path), "FILES")
-                continue
-            answers[name] = [{view: one.matrix[one.rows] for view, one in found[0].items()}, found[1]]
-        (tmp_path / "grams.json").write_text(json.dumps({"grams": {"K": {"names": "abxd", "column": "who"}}}))
-        lacking = answer(
-            further_views.new_grams, {"K": encoder([0, 2])}, ["K=named.npz"], new, tmp_path, "who"
-        )
-        answers["lacking"] = lacking
-    finally:
-        os.chdir(here)
+    monkeypatch.chdir(tmp_path)
+    for name, (encoders, asked, key) in cases.items():
+        found = answer(further_views.new_grams, encoders, asked, new, tmp_path, key)
+        if isinstance(found, str):
+            answers[name] = found.replace(str(tmp_path), "FILES")
+            continue
+        answers[name] = [{view: one.matrix[one.rows] for view, one in found[0].items()}, found[1]]
+    (tmp_path / "grams.json").write_text(json.dumps({"grams": {"K": {"names": "abxd", "column": "who"}}}))
+    lacking = answer(further_views.new_grams, {"K": encoder([0, 2])}, ["K=named.npz"], new, tmp_path, "who")
+    answers["lacking"] = lacking
     recorded("answers", answers)
 
 

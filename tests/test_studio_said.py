@@ -922,6 +922,8 @@ def test_learners_and_scores_on_offer():
         assert methods.scorers(task, 3) == [name for name in names if name != "roc_auc"]
     for name, one in {method.name: method for method in methods.methods()}.items():
         kind = kw.learners.LEARNERS[name]
+        if not kind.__module__.startswith("kernelweave."):
+            continue  # of another test
         assert (one.title, one.regression) == (kind.__name__, kind.regression)
         assert one.regularization_parameter == kind.regularization_parameter
         assert one.reference == kind.reference()
