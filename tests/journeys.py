@@ -54,6 +54,11 @@ def roundings(found) -> list[float]:
     return [1e12 * one.rounding / abs(one.primal) for one in solutions]
 
 
+def of_certificates(problem, found) -> list[float]:
+    """Bounds of rounding errors, in the same units, that a problem finds for solutions."""
+    return roundings([problem.certify(one) for one in _all_of(found)])
+
+
 def verdicts(problem, found) -> list[list[object]]:
     """What a problem says of its solutions."""
     checked = [one.verify(problem) for one in _all_of(found)]

@@ -12,7 +12,7 @@ import pytest
 from scipy.optimize import nnls
 
 import kernelweave as kw
-from journeys import NEAR, OF_ROUNDING, journey, settings_of, verdicts
+from journeys import NEAR, OF_ROUNDING, journey, of_certificates, settings_of, verdicts
 from kernelweave.gram import FactorGram, PackedGram, as_gram, gram_from_stack
 from kernelweave.mkl import frobenius
 from kernelweave.mkl.criteria import alignment as module
@@ -737,6 +737,7 @@ def test_weights_before_a_machine(form, monkeypatch, recorded):
         recorded(f"alignf, {name}, roundings", [1e12 * found.rounding], rtol=OF_ROUNDING)
         problem = kw.problems.alignf_problem(stack, target, **given)
         recorded(f"alignf, {name}, verdict", verdicts(problem, found), **NEAR)
+        recorded(f"alignf, {name}, verdict, rounding", of_certificates(problem, found), rtol=OF_ROUNDING)
     few = solve_alignf(stack, score, max_iter=2, **given)
     recorded("few systems", journey(few), **NEAR)
     for lam in (0.0, 0.3, 1.0):
@@ -745,6 +746,7 @@ def test_weights_before_a_machine(form, monkeypatch, recorded):
         recorded(f"easy {lam}, roundings", [1e12 * found.rounding], rtol=OF_ROUNDING)
         problem = kw.problems.easy_mkl_problem(stack, labels, lam, **given)
         recorded(f"easy {lam}, verdict", verdicts(problem, found), **NEAR)
+        recorded(f"easy {lam}, verdict, rounding", of_certificates(problem, found), rtol=OF_ROUNDING)
     recorded("statements", [vars(problem.statement(found))])
 
 

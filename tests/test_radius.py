@@ -13,7 +13,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import kernelweave as kw
-from journeys import NEAR, OF_ROUNDING, journey, roundings, settings_of, verdicts
+from journeys import NEAR, OF_ROUNDING, journey, of_certificates, roundings, settings_of, verdicts
 from kernelweave import InputError, solve_meb, solve_rkl, solve_svc, solve_svm_mkl
 from kernelweave.gram import as_gram, gram_from_stack
 from kernelweave.kernels import Linear
@@ -999,6 +999,7 @@ def test_the_way_of_cutting_planes(monkeypatch, recorded):
     recorded("journey", [journey(found), told, [one.failed for one in steps[1::2]]], rtol=0.1, atol=0.02)
     problem = rkl.RadiusProblem(family, machine)
     recorded("certificate", verdicts(problem, found), **ROUGH)
+    recorded("certificate, rounding", of_certificates(problem, found), rtol=OF_ROUNDING)
     recorded("statement", vars(problem.statement(found)), **ROUGH)
 
 

@@ -482,7 +482,7 @@ def test_a_ridge_for_every_alpha(kind, method, monkeypatch, recorded):
     n = len(y)
     weights = np.where(np.arange(n) % 7 == 3, 0.0, 0.5 + np.arange(n) / n)
     given = {"sample_weight": weights, "scale": np.linspace(0.4, 2.0, gram.shape[-1])[::-1], "tol": 1e-8}
-    Y = np.column_stack([y, np.roll(np.abs(y), 3)])
+    Y = np.column_stack([y, 0.0 * y, np.roll(np.abs(y), 3)])
     relax = np.array([[0.3, 0.02, 1e-3], [np.inf, 0.1, 0.03]])
     path = rls2_path(stack, Y, [0.1, 0.01], relax=relax, shared_weights=False, **given)
     recorded("path", journey(path), **NEAR)
@@ -492,6 +492,10 @@ def test_a_ridge_for_every_alpha(kind, method, monkeypatch, recorded):
     )
     one = solve_rls2(stack, y, 0.02, relax=0.3, **given)
     recorded("one", journey(one), **NEAR)
+    # an output of zeros beside others, with shared weights
+    shared = rls2_path(stack, Y, [0.02], relax=[0.3, 0.02, 0.1], **given)
+    recorded("shared", journey(shared), **NEAR)
+    assert not shared.dual_coef[..., 1].any()
 
 
 def test_where_a_path_begins(monkeypatch, recorded):

@@ -14,7 +14,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Lasso, Ridge
 
 import kernelweave as kw
-from journeys import NEAR, OF_ROUNDING, journey, roundings, settings_of, verdicts
+from journeys import NEAR, OF_ROUNDING, journey, of_certificates, roundings, settings_of, verdicts
 from kernelweave.gram import FactorGram, PackedGram, TileGram, gram_from_stack
 from kernelweave.machines import ridge
 from kernelweave.mkl.ridge_problem import make_problem as solver_problem
@@ -783,6 +783,7 @@ def test_the_way_along_a_path(name, monkeypatch, recorded):
     recorded("criteria", {"df": path.df, **path.criteria}, **NEAR)
     problem = kw.problems.rls2_problem(stack, y, sample_weight=given["sample_weight"], scale=given["scale"])
     recorded("certificates", verdicts(problem, path), **NEAR)
+    recorded("certificates, rounding", of_certificates(problem, path), rtol=OF_ROUNDING)
 
 
 def test_one_solution_tells_its_progress(recorded):

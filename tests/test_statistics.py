@@ -17,7 +17,7 @@ from scipy import sparse
 from sklearn.linear_model import Ridge
 
 import kernelweave as kw
-from journeys import NEAR, OF_ROUNDING, journey, roundings, settings_of, verdicts
+from journeys import NEAR, OF_ROUNDING, journey, of_certificates, roundings, settings_of, verdicts
 from kernelweave import InputError
 from kernelweave.gram import features, statistics, triangle
 from kernelweave.gram.row_checks import check_rows, stays_sparse
@@ -652,13 +652,15 @@ def test_the_way_along_a_path(data, place, monkeypatch, recorded):
     found = statistics_of(Z, groups, y + 2.0, weights)
     given = {"scale": np.linspace(2.0, 0.5, len(groups) - 1), "fit_intercept": data != "outputs"}
     path = kw.rls2_path(found, None, np.geomspace(20.0, 0.05, 6), tol=1e-5, **given)
-    recorded("journey", journey(path), **NEAR)
+    # the rows that stand for others have signs and an order of their own
+    recorded("journey", journey(path, "proof"), **NEAR)
     recorded("roundings", roundings(path), rtol=OF_ROUNDING)
     recorded("criteria", {"df": path.df, **path.criteria}, **NEAR)
     relaxed = kw.rls2_path(found, None, [3.0, 0.3], relax=[0.1, 1.0], **given)
-    recorded("relaxed", journey(relaxed), **NEAR)
+    recorded("relaxed", journey(relaxed, "proof"), **NEAR)
     problem = kw.problems.rls2_problem(found, **given)
     recorded("certificates", verdicts(problem, path), **NEAR)
+    recorded("certificates, rounding", of_certificates(problem, path), rtol=OF_ROUNDING)
     automatic = kw.rls2_path(found, None, n_alphas=3, **given)
     recorded("alphas", automatic.alphas, rtol=1e-3)
 

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 import kernelweave as kw
-from journeys import NEAR, OF_ROUNDING, journey, roundings, settings_of, verdicts
+from journeys import NEAR, OF_ROUNDING, journey, of_certificates, roundings, settings_of, verdicts
 from kernelweave._checks import InputError, NotPSDError
 from kernelweave.gram import streams as streams_module
 from kernelweave.gram.streams import series
@@ -418,6 +418,7 @@ def test_the_way_along_a_path(kind, recorded):
     recorded("few steps", [journey(one), told], **NEAR)
     problem = kw.problems.rls2_problem(stream, y, sample_weight=given["sample_weight"], scale=given["scale"])
     recorded("certificates", verdicts(problem, one), **NEAR)
+    recorded("certificates, rounding", of_certificates(problem, one), rtol=OF_ROUNDING)
 
 
 @pytest.mark.parametrize("module", ["features.stream_descent"])
