@@ -797,3 +797,36 @@ def test_one_solution_tells_its_progress(recorded):
 @pytest.mark.parametrize("module", ["rls2", "ridge_problem", "steps.ridge_newton"])
 def test_limits_and_defaults(module, recorded):
     recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))
+
+
+def test_every_option_has_its_effect(recorded):
+    gram, y = make_problem("mixed", np.random.default_rng(0))
+    n, m = len(y), gram.shape[-1]
+    options = {
+        "nothing": {},
+        "tol": {"tol": 1e-2},
+        "alternating": {"solver": "alternating"},
+        "delta": {"solver": "alternating", "delta": 1e-6},
+        "conjugate gradients": {"solver": "alternating", "linear_solver": "cg"},
+        "weights": {"sample_weight": 0.5 + np.arange(n) / n},
+        "scale": {"scale": np.linspace(0.4, 2.0, m)},
+        "start": {"start": np.eye(m)[3], "max_iter": 1},
+        "few": {"max_iter": 1},
+        "relax": {"relax": 0.3},
+        "no time": {"max_time": 1e-9, "tol": 1e-9},
+        "stopped": {"callback": lambda *now: True},
+    }
+    Y, found = np.column_stack([y, np.abs(y)]), {}
+    for name, given in options.items():
+        one = kw.solve_rls2(gram, y, 0.05, **given)
+        found[name] = [one.status.name, one.n_iter, one.primal, one.weights, one.dual_coef]
+        if name not in ("stopped", "no time"):
+            of_path = {key: value for key, value in given.items() if key != "linear_solver"}
+            path = kw.rls2_path(gram, Y, [0.05, 0.2], shared_weights=False, **of_path)
+            found[f"{name}, path"] = [path.n_iter, path.primal, path.weights]
+    found["shared"] = kw.solve_rls2(gram, Y, 0.05).weights
+    found["apart"] = kw.solve_rls2(gram, Y, 0.05, shared_weights=False).weights
+    found["alphas"] = kw.rls2_path(gram, y, n_alphas=4).alphas
+    ended = kw.rls2_path(gram, y, [1.0, 0.5, 0.1], callback=lambda place, one: place == 1)
+    found["ended"] = [len(ended), *(status.name for status in ended.status)]
+    recorded("found", found, **NEAR)

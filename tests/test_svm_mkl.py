@@ -1477,3 +1477,45 @@ def test_the_way_of_a_method(name, monkeypatch, recorded):
 )
 def test_limits_and_defaults(module, recorded):
     recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))
+
+
+def test_every_option_has_its_effect(recorded):
+    gram, y, t = make_data("mixed", np.random.default_rng(0))
+    n, m = len(y), gram.shape[-1]
+    options = {
+        "nothing": {},
+        "tol": {"tol": 1e-1},
+        "interior point": {"solver": "interior-point"},
+        "logistic": {"loss": "logistic"},
+        "weights": {"sample_weight": 0.5 + np.arange(n) / n},
+        "scale": {"scale": np.linspace(0.4, 2.0, m)},
+        "capped": {"weight_set": CappedSimplex(0.3)},
+        "few": {"max_iter": 1},
+        "a tube": {"loss": TUBE, "tol": 1e-6},
+        "a wide tube": {"loss": TUBE, "epsilon": 0.7, "tol": 1e-6},
+    }
+    found = {}
+    for name, given in options.items():
+        given = {"loss": SQUARED, "tol": 1e-5} | given
+        target = t if given["loss"] == TUBE else y
+        one = solve_svm_mkl(gram, target, 2.0, **given)
+        found[name] = [one.status.name, one.primal, one.weights, one.intercept]
+        path = kw.solvers.svm_mkl_path(gram, target, [3.0, 0.5], **given)
+        found[f"{name}, path"] = [path.alphas, path.primal, path.weights]
+        problem = kw.problems.margin_problem(
+            gram, target, 2.0, **{k: v for k, v in given.items() if k in KNOWN}
+        )
+        found[f"{name}, problem"] = problem.certify(one).primal
+    for name, given in {"start": {"start": one}, "stopped": {"callback": lambda *now: True}}.items():
+        one = solve_svm_mkl(gram, y, 2.0, loss=SQUARED, tol=1e-9, **given)
+        found[name] = [one.status.name, one.n_iter, one.primal]
+    ended = kw.solvers.svm_mkl_path(
+        gram, y, [1.0, 2.0, 4.0], loss=SQUARED, callback=lambda place, one: place == 1
+    )
+    found["ended"] = [len(ended), *(status.name for status in ended.status)]
+    assert solve_svm_mkl(gram, y, 2.0, tol=1e-12, max_time=1e-9).status is Status.MAX_TIME
+    recorded("found", found, rtol=1e-3, atol=1e-4)
+
+
+#: What problems have of the options of solvers.
+KNOWN = ("loss", "epsilon", "sample_weight", "scale", "weight_set")
