@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Iterable
+from importlib import import_module
 
 import numpy as np
 
@@ -65,10 +66,10 @@ def verdicts(problem, found) -> list[list[object]]:
     return [[one.primal, one.gap, one.status.name] for one in checked]
 
 
-def settings_of(*modules) -> dict[str, object]:
+def settings_of(*names: str) -> dict[str, object]:
     """Limits and tolerances of modules, and defaults of what they define: they were measured, and change on purpose."""
     found: dict[str, object] = {}
-    for module in modules:
+    for module in (import_module(f"kernelweave.mkl.{name}") for name in names):
         for name, value in sorted(vars(module).items()):
             key = f"{module.__name__.removeprefix('kernelweave.mkl.')}.{name}"
             if name.isupper() and isinstance(value, int | float | tuple | np.ndarray):

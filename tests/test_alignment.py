@@ -5,7 +5,6 @@ Modules: `learners/alignment`, `mkl/criteria/alignment`, `mkl/criteria/easy_mkl`
 
 import dataclasses
 import itertools
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -20,6 +19,9 @@ from kernelweave.solvers import solve_align, solve_alignf, solve_easy_mkl
 from oracles import conic_value, factor_of
 from problems import compress, needs_long_double, rbf_stack
 from test_gram import FORMS
+
+#: Whose limits and defaults are recorded.
+MODULES = ["criteria.alignment", "criteria.easy_mkl", "frobenius", "problems"]
 
 
 def make_data(n, rng):
@@ -748,8 +750,5 @@ def test_weights_before_a_machine(form, monkeypatch, recorded):
         recorded(f"easy {lam}, verdict", verdicts(problem, found), **NEAR)
         recorded(f"easy {lam}, verdict, rounding", of_certificates(problem, found), rtol=OF_ROUNDING)
     recorded("statements", [vars(problem.statement(found))])
-
-
-@pytest.mark.parametrize("module", ["criteria.alignment", "criteria.easy_mkl", "frobenius", "problems"])
-def test_limits_and_defaults(module, recorded):
-    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))
+    if form == "matrices":
+        recorded("limits and defaults", settings_of(*MODULES))

@@ -30,6 +30,9 @@ from kernelweave.mkl.layers import DeepSolution, Layers
 from kernelweave.mkl.steps.descent import ProjectedGradient
 from problems import targets_for
 
+#: Whose limits and defaults are recorded.
+MODULES = ["deep", "criteria.deep", "layers"]
+
 PAPER = (Linear(), RBF(1.0), Polynomial(2, 1.0), Polynomial(3, 1.0))
 
 
@@ -786,6 +789,8 @@ def test_the_way_of_the_descent(name, recorded):
     for classification in (True, False):
         checked = Validation(machine, rows[:16], rows[16:], Logistic(), classification=classification)
         recorded(f"validation {classification}", checked.loss(kernel.forward(kernel.uniform())), **NEAR)
+    if name == "span":
+        recorded("limits and defaults", settings_of(*MODULES))
 
 
 @pytest.mark.parametrize("normalized", [True, False])
@@ -802,11 +807,6 @@ def test_kernels_of_layers_and_their_derivatives(normalized, recorded):
     new = (paper_stack(X) @ (parts[0] * kernel.scale))[:4]
     recorded("cross", above.cross(new, np.arange(1.0, 5.0)), **NEAR)
     recorded("terms", [[k, term] for k, term in above.last_terms(new, np.arange(1.0, 5.0))], **NEAR)
-
-
-@pytest.mark.parametrize("module", ["deep", "criteria.deep", "layers"])
-def test_limits_and_defaults(module, recorded):
-    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))
 
 
 @pytest.mark.parametrize("kind", ["out of fold", "training error", "dual value", "span"])

@@ -6,7 +6,6 @@ Modules: `gram/features`, `mkl/features/block_descent`, `mkl/features/problem`, 
 
 import itertools
 import warnings
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -21,6 +20,9 @@ from kernelweave.mkl.features.problem import make_feature_problem
 from kernelweave.mkl.path import make_alphas
 from kernelweave.mkl.ridge_problem import make_problem
 from oracles import rls2_by_conic
+
+#: Whose limits and defaults are recorded.
+MODULES = ["features.block_descent", "features.problem", "features.ridge_paths"]
 
 
 def make(n=40, widths=(3, 1, 5, 2, 1, 4), seed=0, n_outputs=None):
@@ -804,8 +806,5 @@ def test_the_way_along_a_path(name, monkeypatch, recorded):
     path = kw.rls2_path(kw.FeatureStack(Z, groups), y, sample_weight=weights, scale=scale, **given)
     recorded("journey", journey(path), rtol=1e-5)
     recorded("roundings", roundings(path), rtol=OF_ROUNDING)
-
-
-@pytest.mark.parametrize("module", ["features.block_descent", "features.problem", "features.ridge_paths"])
-def test_limits_and_defaults(module, recorded):
-    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))
+    if name == "rows":
+        recorded("limits and defaults", settings_of(*MODULES))

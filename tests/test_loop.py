@@ -4,7 +4,6 @@ Modules: `mkl/loop`.
 """
 
 from dataclasses import replace
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -14,6 +13,9 @@ from journeys import settings_of
 from kernelweave._allowance import allowed, spend
 from kernelweave.mkl.loop import WORK, WORK_EACH, Limits, Look, Loop, Step, minimise, most_work
 from kernelweave.results import Certificate, Solution, Status
+
+#: Whose limits and defaults are recorded.
+MODULES = ["loop"]
 
 
 def looks(gaps, *, end=Status.STALLED, objective=lambda k: 1.0):
@@ -317,8 +319,4 @@ def test_a_table_of_ways_and_limits(recorded):
             status.name, loop.n_iter, loop.idle, loop.best.point, loop.here.point, len(told), told[-1], loop.arrays()
         ]  # fmt: skip
     recorded("found", found)
-
-
-@pytest.mark.parametrize("module", ["loop"])
-def test_limits_and_defaults(module, recorded):
-    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))
+    recorded("limits and defaults", settings_of(*MODULES))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import tracemalloc
 import warnings
 from dataclasses import replace
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -27,6 +26,9 @@ from kernelweave.mkl.many_targets import EACH, ROUNDS, bytes_needed, most_looks,
 from kernelweave.mkl.regularization import compute_criteria
 from kernelweave.mkl.ridge_problem import make_problem
 from kernelweave.results import Status
+
+#: Whose limits and defaults are recorded.
+MODULES = ["many_targets"]
 
 N, T = 90, 4
 RNG = np.random.default_rng(3)
@@ -470,8 +472,5 @@ def test_the_way_of_the_search(case, monkeypatch, recorded):
     recorded("the rest", {name: value for name, value in vars(found).items() if name != "solution"}, **NEAR)
     recorded("told", told[-1])
     recorded("roundings", roundings(found.solution), rtol=OF_ROUNDING)
-
-
-@pytest.mark.parametrize("module", ["many_targets"])
-def test_limits_and_defaults(module, recorded):
-    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))
+    if case == "all":
+        recorded("limits and defaults", settings_of(*MODULES))

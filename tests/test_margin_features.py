@@ -6,7 +6,6 @@ Modules: `mkl/features/newton`, `mkl/features/norms`, `mkl/features/columns`,
 
 import itertools
 from dataclasses import replace
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -29,6 +28,15 @@ from kernelweave.mkl.features.problem import make_feature_problem
 from kernelweave.mkl.weight_sets import CappedSimplex, ElasticNet, LpBall, Simplex
 from oracles import central_difference, conic_value
 from problems import targets_for
+
+#: Whose limits and defaults are recorded.
+MODULES = [
+    "features.newton",
+    "features.norms",
+    "features.columns",
+    "features.weighted_rows",
+    "features.problem",
+]
 
 MARGINS = ("hinge", "squared-hinge", "epsilon-insensitive", "logistic")
 SETS = {
@@ -870,6 +878,8 @@ def test_the_way_along_a_path(name, monkeypatch, recorded):
     recorded(
         "without an intercept", journey(kw.solve(problem, tol=1e-5, max_iter=given.get("max_iter"))), **NEAR
     )
+    if name == "logistic":
+        recorded("limits and defaults", settings_of(*MODULES))
 
 
 # ---- numbers of a problem -------------------------------------------------------------------------
@@ -952,11 +962,3 @@ def test_numbers_of_a_penalty(name, recorded):
             rough,
         ]
     recorded("numbers", found, rtol=1e-3, atol=1e-4)
-
-
-@pytest.mark.parametrize(
-    "module",
-    ["features.newton", "features.norms", "features.columns", "features.weighted_rows", "features.problem"],
-)
-def test_limits_and_defaults(module, recorded):
-    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))

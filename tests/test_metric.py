@@ -5,7 +5,6 @@ Modules: `mkl/metric`, `kernels/steps` (Metric), `kernels/training_rows`, `learn
 """
 
 import re
-from importlib import import_module
 
 import numpy as np
 import pandas as pd
@@ -28,6 +27,9 @@ from kernelweave.persistence.states import from_state, to_state
 from kernelweave.views import Table
 from kernelweave_app.reports import close, draw_pictures
 from kernelweave_app.studio.results import describe_weights
+
+#: Whose limits and defaults are recorded.
+MODULES = ["metric"]
 
 
 @pytest.fixture
@@ -519,6 +521,8 @@ def test_the_way_of_learning(by, form, recorded):
     square = found.matrix.T @ found.matrix
     recorded("metric", {**vars(found), "matrix": square, "history": found.history[-1]}, rtol=1e-3)
     recorded("alike rows", vars(learn_metric(np.ones((3, 2)), Y[:3], by=by, form=form)))
+    if by == "ard":
+        recorded("limits and defaults", settings_of(*MODULES))
 
 
 def test_the_best_ridge_and_its_coefficients(recorded):
@@ -526,8 +530,3 @@ def test_the_best_ridge_and_its_coefficients(recorded):
     X = rng.normal(size=(15, 2))
     K = np.exp(-np.square(X[:, None] - X[None]).sum(axis=2))
     recorded("left out", left_one_out(K, rng.normal(size=(15, 2)) + X, 0.5 + np.arange(15) / 15), **NEAR)
-
-
-@pytest.mark.parametrize("module", ["metric"])
-def test_limits_and_defaults(module, recorded):
-    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))

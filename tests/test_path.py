@@ -3,14 +3,11 @@
 Modules: `mkl/path`, `mkl/solve`, `results/path`.
 """
 
-from importlib import import_module
-
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
 import kernelweave as kw
-from journeys import settings_of
 from kernelweave.gram import FactorGram
 from kernelweave.mkl.regularization import compute_criteria, smallest_single
 from kernelweave.mkl.ridge_problem import make_problem as solver_problem
@@ -487,8 +484,3 @@ def test_a_path_has_the_limits_of_one_solution(kind, rng):
         assert found.at(0).status == alone.status
         if max_iter == 1:
             assert alone.rel_gap > 1e-9  # so that the limit was met
-
-
-@pytest.mark.parametrize("module", ["path", "solve", "loop"])
-def test_limits_and_defaults(module, recorded):
-    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))

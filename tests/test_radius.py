@@ -5,7 +5,6 @@ Modules: `learners/radius`, `mkl/radius`, `mkl/criteria/radius`, `mkl/steps/rkl`
 """
 
 from functools import cache
-from importlib import import_module
 from types import SimpleNamespace
 
 import numpy as np
@@ -36,6 +35,9 @@ from kernelweave.results import Certificate, MachineSolution, Status
 from kernelweave.solvers import KernelFamily, solve_radius
 from oracles import rkl_by_conic
 from problems import rbf_stack
+
+#: Whose limits and defaults are recorded.
+MODULES = ["radius", "criteria.radius", "steps.rkl", "steps.descent", "families", "problems"]
 
 N = 40
 CRITERIA = [
@@ -985,6 +987,8 @@ def test_the_way_of_a_criterion(name, monkeypatch, recorded):
     recorded("roundings", roundings(found), rtol=OF_ROUNDING)
     start = np.arange(1.0, gram.shape[-1] + 1)
     recorded("from a start", journey(solve_radius(gram, y, 4.0, kind, start=start, **given)), **ROUGH)
+    if name == "rkl, squares":
+        recorded("limits and defaults", settings_of(*MODULES))
 
 
 def test_the_way_of_cutting_planes(monkeypatch, recorded):
@@ -1124,10 +1128,3 @@ def test_functions_of_ones_own_may_spoil_their_arguments_and_results():
     before = np.array(found.kernel(t))
     t[:] = 1.0
     assert np.abs(found.kernel(t) - before).max() > 1e-3
-
-
-@pytest.mark.parametrize(
-    "module", ["radius", "criteria.radius", "steps.rkl", "steps.descent", "families", "problems"]
-)
-def test_limits_and_defaults(module, recorded):
-    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))

@@ -4,7 +4,6 @@ Modules: `mkl/regularization`, `learners/rls2`.
 """
 
 import tracemalloc
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -25,6 +24,9 @@ from kernelweave.mkl.ridge_problem import make_problem
 from kernelweave.results import Path, RelaxedSolution
 from problems import compress, needs_long_double
 from problems import make_problem as named_problem
+
+#: Whose limits and defaults are recorded.
+MODULES = ["regularization"]
 
 
 @pytest.fixture
@@ -496,6 +498,8 @@ def test_a_ridge_for_every_alpha(kind, method, monkeypatch, recorded):
     shared = rls2_path(stack, Y, [0.02], relax=[0.3, 0.02, 0.1], **given)
     recorded("shared", journey(shared), **NEAR)
     assert not shared.dual_coef[..., 1].any()
+    if (kind, method) == ("dense", "a reduction"):
+        recorded("limits and defaults", settings_of(*MODULES))
 
 
 def test_where_a_path_begins(monkeypatch, recorded):
@@ -509,8 +513,3 @@ def test_where_a_path_begins(monkeypatch, recorded):
                 problem, _ = make_problem(stack, np.column_stack([y, 2 * np.abs(y)]), weights)
                 found[f"{kind}, {form}, {rows}"] = regularization.alpha_range(problem)
     recorded("ranges", found)
-
-
-@pytest.mark.parametrize("module", ["regularization"])
-def test_limits_and_defaults(module, recorded):
-    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))

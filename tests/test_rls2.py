@@ -5,7 +5,6 @@ Modules: `learners/rls2`, `mkl/rls2`, `mkl/ridge_problem`, `mkl/steps/ridge_newt
 """
 
 from contextlib import nullcontext
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -22,6 +21,9 @@ from kernelweave.mkl.steps import ridge_newton
 from kernelweave.results import Status
 from oracles import central_difference, rls2_by_conic, rls2_exactly, rls2_value
 from problems import KINDS, compress, make_problem, rbf_stack, unit_trace
+
+#: Whose limits and defaults are recorded.
+MODULES = ["rls2", "path", "ridge_problem", "steps.ridge_newton", "solve"]
 
 ALPHAS = (1e-7, 1e-4, 1e-1, 1e1, 1e4)
 
@@ -794,11 +796,6 @@ def test_one_solution_tells_its_progress(recorded):
     recorded("statement", found.verify(kw.problems.rls2_problem(gram, y)).status.name)
 
 
-@pytest.mark.parametrize("module", ["rls2", "ridge_problem", "steps.ridge_newton"])
-def test_limits_and_defaults(module, recorded):
-    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))
-
-
 def test_every_option_has_its_effect(recorded):
     gram, y = make_problem("mixed", np.random.default_rng(0))
     n, m = len(y), gram.shape[-1]
@@ -830,3 +827,4 @@ def test_every_option_has_its_effect(recorded):
     ended = kw.rls2_path(gram, y, [1.0, 0.5, 0.1], callback=lambda place, one: place == 1)
     found["ended"] = [len(ended), *(status.name for status in ended.status)]
     recorded("found", found, **NEAR)
+    recorded("limits and defaults", settings_of(*MODULES))

@@ -8,7 +8,6 @@ import os
 import signal
 import tracemalloc
 from dataclasses import replace
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -23,6 +22,9 @@ from kernelweave.gram import features, statistics, triangle
 from kernelweave.gram.row_checks import check_rows, stays_sparse
 from kernelweave.mkl.features import block_descent, summaries
 from test_features import make
+
+#: Whose limits and defaults are recorded.
+MODULES = ["features.summaries", "features.problem"]
 
 ALPHAS = [30.0, 3.0, 0.1]
 
@@ -701,8 +703,5 @@ def test_rows_that_stand_for_others(kind, centered, monkeypatch, recorded):
     R, coef = np.cos(np.arange(2.0 * before.shape[1])).reshape(2, -1), np.arange(10.0).reshape(2, 5) - 4.0
     assert_allclose(rows.products(R), R @ before.T, atol=1e-9)
     assert_allclose(rows.combine(some, coef), coef @ before[some], atol=1e-9)
-
-
-@pytest.mark.parametrize("module", ["features.summaries"])
-def test_limits_and_defaults(module, recorded):
-    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))
+    if (kind, centered) == ("plain", True):
+        recorded("limits and defaults", settings_of(*MODULES))

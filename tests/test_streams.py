@@ -4,7 +4,6 @@ Modules: `gram/streams`, `mkl/features/stream_descent`, `mkl/features/ridge_path
 """
 
 from dataclasses import replace
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -16,6 +15,9 @@ from journeys import NEAR, OF_ROUNDING, journey, of_certificates, roundings, set
 from kernelweave._checks import InputError, NotPSDError
 from kernelweave.gram import streams as streams_module
 from kernelweave.gram.streams import series
+
+#: Whose limits and defaults are recorded.
+MODULES = ["features.stream_descent"]
 
 GAMMAS = [0.3, 2.0]
 
@@ -419,8 +421,5 @@ def test_the_way_along_a_path(kind, recorded):
     problem = kw.problems.rls2_problem(stream, y, sample_weight=given["sample_weight"], scale=given["scale"])
     recorded("certificates", verdicts(problem, one), **NEAR)
     recorded("certificates, rounding", of_certificates(problem, one), rtol=OF_ROUNDING)
-
-
-@pytest.mark.parametrize("module", ["features.stream_descent"])
-def test_limits_and_defaults(module, recorded):
-    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))
+    if kind == "features":
+        recorded("limits and defaults", settings_of(*MODULES))

@@ -9,7 +9,6 @@ import dataclasses
 import itertools
 import warnings
 from fractions import Fraction
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -35,6 +34,20 @@ from kernelweave_papers.algorithms import reduced_gradient
 from kernelweave_papers.algorithms.cutting_plane import CuttingPlane, _Cuts
 from oracles import exact_values, mkl_by_conic, svm_value
 from problems import make_problem
+
+#: Whose limits and defaults are recorded.
+MODULES = [
+    "svm_mkl",
+    "path",
+    "kernel_problem",
+    "steps.newton",
+    "steps.interior_point",
+    "steps.interior_system",
+    "steps.closed_form",
+    "steps.dual_newton",
+    "solve",
+    "loop",
+]
 
 HINGE, SQUARED, TUBE = LOSSES = ("hinge", "squared-hinge", "epsilon-insensitive")
 EPSILON = 0.1
@@ -1463,22 +1476,6 @@ def test_the_way_of_a_method(name, monkeypatch, recorded):
     recorded("warm", journey(solve(gram, y, 3.0, weight_set, solver=method, start=warm, **given)), **NEAR)
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
-        "svm_mkl",
-        "kernel_problem",
-        "steps.newton",
-        "steps.interior_point",
-        "steps.interior_system",
-        "steps.closed_form",
-        "steps.dual_newton",
-    ],
-)
-def test_limits_and_defaults(module, recorded):
-    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))
-
-
 def test_every_option_has_its_effect(recorded):
     gram, y, t = make_data("mixed", np.random.default_rng(0))
     n, m = len(y), gram.shape[-1]
@@ -1515,6 +1512,7 @@ def test_every_option_has_its_effect(recorded):
     found["ended"] = [len(ended), *(status.name for status in ended.status)]
     assert solve_svm_mkl(gram, y, 2.0, tol=1e-12, max_time=1e-9).status is Status.MAX_TIME
     recorded("found", found, rtol=1e-3, atol=1e-4)
+    recorded("limits and defaults", settings_of(*MODULES))
 
 
 #: What problems have of the options of solvers.
