@@ -1,5 +1,6 @@
 """Limits of seconds and of work: whatever is solved ends with what it has, and a gap that holds."""
 
+import math
 import time
 from dataclasses import replace
 
@@ -9,9 +10,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 import kernelweave as kw
 import stress
-from kernelweave._allowance import allowed, spend, used_up
+from kernelweave import _allowance
+from kernelweave._allowance import LEFT, allowed, used_up
 from kernelweave._loops import HAS_EXTENSION
-from kernelweave.machines import reweighted, smo
 from kernelweave.mkl.loop import most_work
 from kernelweave.results import Status
 
@@ -34,7 +35,7 @@ def gram(table):
 
 
 def test_no_limit_without_a_block():
-    spend(1e300)
+    LEFT.get().work -= 1e300
     assert used_up() is None
 
 
@@ -51,26 +52,26 @@ def test_the_earlier_end_holds():
 
 def test_work_is_counted_in_its_own_block():
     with allowed(work=3.0):
-        spend(3.0)
+        LEFT.get().work -= 3.0
         assert used_up() is None
         with allowed(work=1.0):
-            spend(2.0)
+            LEFT.get().work -= 2.0
             assert used_up() == "work"
         assert used_up() is None
-        spend(0.5)
+        LEFT.get().work -= 0.5
         assert used_up() == "work"
 
 
 def test_seconds_inside_keep_the_work_that_is_left():
     with allowed(work=1.0), allowed(seconds=100.0):
-        spend(2.0)
+        LEFT.get().work -= 2.0
         assert used_up() == "work"
 
 
 def test_a_block_ends_with_an_error():
     def fail():
         with allowed(work=0.0):
-            spend(1.0)
+            LEFT.get().work -= 1.0
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -198,12 +199,13 @@ HOPELESS = {1140: "reduced-gradient", 1819: "auto", 2288: "closed-form", 2918: "
 def test_what_rounding_decides_ends_soon(number, monkeypatch):
     spent = []
 
-    def count(work):
-        spent.append(work)
-        spend(work)
+    class Counted(_allowance.Allowance):
+        def __setattr__(self, name, value):
+            if name == "work" and math.isfinite(value) and hasattr(self, "work"):
+                spent.append(self.work - value)
+            super().__setattr__(name, value)
 
-    for module in (smo, reweighted):
-        monkeypatch.setattr(module, "spend", count)
+    monkeypatch.setattr(_allowance, "Allowance", Counted)
     p = stress.make(number, True)
     # the scales of the time that was measured
     rng = np.random.default_rng([number, 77])

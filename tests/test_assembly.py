@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 import kernelweave as kw
-from kernelweave._checks import InputError
-from kernelweave.fitting.memory import MEMORY_SHARE, memory_budget
+from kernelweave._checks import MEMORY_SHARE, InputError, memory_budget
 from kernelweave.fitting.source import TableSource, correct
 from kernelweave.fitting.stacks import BankSource, StackSource
 from kernelweave.gram import CompositeGram, FactorGram, PackedGram, TileGram, building
@@ -443,7 +442,7 @@ def test_the_automatic_budget_is_a_share_of_the_physical_memory():
 
 
 def test_the_automatic_budget_of_a_machine_that_does_not_tell_its_memory(monkeypatch):
-    monkeypatch.setattr("kernelweave.fitting.memory.machine_memory", lambda: None)
+    monkeypatch.setattr("kernelweave._checks.machine_memory", lambda: None)
     assert memory_budget("auto") == memory_budget(None) == memory_budget("2GB")
 
 

@@ -1,6 +1,6 @@
 """Progress and cancelling: what is reported, and what is kept after a stop or Ctrl-C.
 
-Modules: `_callbacks`, `_interrupts`, `estimators/choosing`.
+Modules: `_callbacks`, `_interrupts`, `estimators/choosing`, `estimators/estimator`.
 """
 
 import importlib.util
@@ -15,9 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 
 import kernelweave as kw
 from kernelweave import _callbacks
-from kernelweave._callbacks import ReportingMixin
+from kernelweave._callbacks import CallbackSupportMixin
 from kernelweave._interrupts import interrupts_deferred, interrupts_noticed
 from kernelweave.estimators import choosing
+from kernelweave.estimators.estimator import BaseMKL
 from kernelweave.fitting.folds import FoldScores
 from kernelweave.fitting.task import PathStep
 from kernelweave.kernels import RBF, Linear
@@ -369,8 +370,9 @@ def test_ctrl_c_inside_is_noticed_where_it_was_caught():
 
 @pytest.mark.parametrize("n_steps", [None, 3])
 def test_steps_are_printed_and_told_to_those_who_listen(capsys, n_steps):
-    class Fit(ReportingMixin):
+    class Fit(CallbackSupportMixin):
         verbose = True
+        _reporter = BaseMKL._reporter
 
     quiet = Fit()
     quiet.verbose = False
@@ -410,7 +412,10 @@ def test_earlier_versions_of_scikit_learn_call_in_the_same_order(monkeypatch):
         def teardown(self, estimator, context):
             calls.append((self.name, "teardown", context.task_name))
 
-    class Fit(earlier.ReportingMixin):
+    class Fit(earlier.CallbackSupportMixin):
+        verbose = False
+        _reporter = BaseMKL._reporter
+
         @earlier.with_callbacks
         def fit(self, X, *, fail=False):
             """Documented."""

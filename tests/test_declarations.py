@@ -1,6 +1,6 @@
 """A parameter is declared once: everything that people see of it follows from the constructor and its docstring.
 
-Modules: `_declarations`, `_parameters`, `_docstrings`, `_forms`, `_lazy`.
+Modules: `_declarations`, `_parameters`, `_docstrings`, `_forms`, `_lazy`, `learners/base`.
 """
 
 import importlib
@@ -33,7 +33,6 @@ from kernelweave._docstrings import (
     texts_of,
 )
 from kernelweave._forms import ShortRepr, names_in, numbered, shown
-from kernelweave._lazy import Registry
 from kernelweave._parameters import (
     Choice,
     Each,
@@ -59,6 +58,7 @@ from kernelweave._parameters import (
 from kernelweave.kernels.base import KERNELS
 from kernelweave.learners import LEARNERS, Uniform
 from kernelweave.learners import base as learners_base
+from kernelweave.learners.base import Registry
 from kernelweave.learners.solving import CostLearner, MarginLearner
 from kernelweave.machines.losses import EpsilonInsensitive, Hinge, Squared, SquaredHinge
 from kernelweave.mkl.weight_sets import CappedSimplex

@@ -2,7 +2,7 @@
 
 Weights of rows are unequal throughout, so that a sum that forgets them is another number.
 
-Modules: `fitting`, `fitting/calibration`, `fitting/folds`, `fitting/linear`, `fitting/memory`, `fitting/missing`,
+Modules: `fitting`, `fitting/calibration`, `fitting/folds`, `fitting/linear`, `fitting/missing`,
 `fitting/model`, `fitting/out_of_fold`, `fitting/prediction`, `fitting/task`.
 """
 
@@ -20,6 +20,7 @@ from scipy.special import expit, log_softmax
 from sklearn.svm import SVC
 
 import kernelweave as kw
+from kernelweave._checks import memory_budget
 from kernelweave.fitting.calibration import Calibration, calibrate, log_probabilities
 from kernelweave.fitting.folds import (
     FoldPath,
@@ -38,7 +39,6 @@ from kernelweave.fitting.folds import (
     walk_folds,
 )
 from kernelweave.fitting.linear import linear_layout
-from kernelweave.fitting.memory import memory_budget
 from kernelweave.fitting.missing import missing_cells
 from kernelweave.fitting.model import Model
 from kernelweave.fitting.out_of_fold import OutOfFold, best_offsets

@@ -37,7 +37,6 @@ from kernelweave.kernels import (
     pairwise_statistic,
     parse,
 )
-from kernelweave.kernels.steps import apply_steps
 from kernelweave.persistence.states import from_state, to_state
 from kernelweave.views import Table
 
@@ -296,7 +295,7 @@ WITH_STATISTIC = [k.base for k in KERNELS if k.base.statistic is not None]
 
 @pytest.mark.parametrize("k", WITH_STATISTIC, ids=repr)
 def test_statistic_route_equals_direct_call(k):
-    S = pairwise_statistic(k.statistic, apply_steps(k.preparation, Table(X)).take())
+    S = pairwise_statistic(k.statistic, k._compared(Table(X)))
     sq = (X**2).sum(axis=1)
     if k.statistic == "dot":
         sq = S.diagonal().copy()

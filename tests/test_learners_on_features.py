@@ -1,6 +1,6 @@
 """Learners with a margin on explicit features: the models of kernels, in every task, and which of both is taken.
 
-Modules: `estimators/routes`, `learners/base`, `learners/margin`, `learners/on_features`, `learners/solving`.
+Modules: `estimators/sources`, `learners/base`, `learners/margin`, `learners/on_features`, `learners/solving`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 
 import kernelweave as kw
 from kernelweave import learners
-from kernelweave.estimators import routes
+from kernelweave.estimators import sources
 from kernelweave.gram import FeatureGram
 from kernelweave.kernels import RBF, Linear, Polynomial
 from kernelweave.learners import on_features
@@ -39,7 +39,7 @@ EVERY = {
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
     """Features in place of kernels for few rows, and never kernels in their place."""
-    monkeypatch.setattr(routes, "MANY_ROWS", 50)
+    monkeypatch.setattr(sources, "MANY_ROWS", 50)
     monkeypatch.setattr(newton, "MOST_ROWS", 0)
 
 
@@ -54,7 +54,7 @@ def data():
 def both(monkeypatch, make):
     """What is made on features, and on kernels."""
     with monkeypatch.context() as context:
-        context.setattr(routes, "MANY_ROWS", 10**9)
+        context.setattr(sources, "MANY_ROWS", 10**9)
         return make(), context.undo() or make()
 
 
@@ -289,7 +289,7 @@ def test_the_machine_at_given_weights_is_that_of_their_sum(data, sparse_weights,
             f, gram.combine(weights * scale) @ want.dual_coef + want.intercept, atol=1e-3
         )
         assert (got.feature_coef[np.repeat(weights == 0, np.diff(offsets))] == 0).all()
-        start.remember(got)
+        start.feature_coef = got.feature_coef
 
 
 def test_where_features_are_cheaper_than_kernels():

@@ -10,7 +10,7 @@ import pytest
 
 import kernelweave as kw
 from journeys import settings_of
-from kernelweave._allowance import allowed, spend
+from kernelweave._allowance import LEFT, allowed
 from kernelweave.mkl.loop import WORK, WORK_EACH, Limits, Look, Loop, Step, minimise, most_work
 from kernelweave.results import Certificate, Solution, Status
 
@@ -205,7 +205,7 @@ def test_work_that_is_used_up_ends_the_steps():
     class Works(Pieces):
         def moves(self, session, loop):
             for look in looks(self.gaps, end=self.end):
-                spend(1.0)
+                LEFT.get().work -= 1.0
                 yield look
             return self.end
 

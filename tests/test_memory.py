@@ -1,6 +1,6 @@
 """Memory beyond the stack of kernels: what systems and criteria take, by the allocator's own count.
 
-Modules: `fitting/memory`.
+Modules: `_checks`.
 """
 
 import tracemalloc

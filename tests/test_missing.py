@@ -1,6 +1,6 @@
 """Missing cells and missing views: what kernels, estimators and files do about them.
 
-Modules: `estimators/missing`, `fitting/missing`, `fitting/partial`, `inspection/missing`, `kernels/pairs`,
+Modules: `estimators/sources`, `fitting/missing`, `fitting/partial`, `inspection/missing`, `kernels/pairs`,
 `kernels/steps`, `views/encoding`, `fitting/source`, `kernels/categorical`, `views/container`.
 """
 

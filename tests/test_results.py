@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import kernelweave as kw
-from kernelweave._allowance import allowed
+from kernelweave._allowance import allowed, used_up
 from kernelweave.gram import as_gram
 from kernelweave.kernels import Linear, Polynomial
 from kernelweave.machines.losses import Hinge, as_loss
@@ -19,7 +19,7 @@ from kernelweave.machines.machine import Machine, OnKernel
 from kernelweave.mkl.criteria.deep import DualValue
 from kernelweave.mkl.deep import DeepKernel, Descent, solve_deep
 from kernelweave.mkl.layers import Layers
-from kernelweave.results import Certificate, MachineSolution, RelaxedSolution, Solution, Status, limit_reached
+from kernelweave.results import REACHED, Certificate, MachineSolution, RelaxedSolution, Solution, Status
 
 
 @pytest.fixture
@@ -90,13 +90,13 @@ def test_what_statuses_say_of_themselves():
 
 
 def test_limits_name_what_was_used_up():
-    assert limit_reached() is None
+    assert REACHED[used_up()] is None
     with allowed(seconds=-1.0):
-        assert limit_reached() is Status.MAX_TIME
+        assert REACHED[used_up()] is Status.MAX_TIME
     with allowed(work=-1.0):
-        assert limit_reached() is Status.STALLED
+        assert REACHED[used_up()] is Status.STALLED
     with allowed(seconds=1e6, work=1.0):
-        assert limit_reached() is None
+        assert REACHED[used_up()] is None
 
 
 # ---- certificates computed again --------------------------------------------------------------------
@@ -293,7 +293,7 @@ def test_a_solution_of_another_kind_keeps_all_but_what_is_replaced(rng):
 
 def test_a_machine_has_its_support_and_its_infeasibility():
     b = np.array([0.0, -1.0, 0.0, 2.0])
-    found = MachineSolution.of(b, 0.5, Certificate("machine", 2.0, 1.0, 1.0), n_iter=7, infeasibility=0.25)
+    found = MachineSolution(np.ones(1), b, 0.5, Certificate("machine", 2.0, 1.0, 1.0), 7, infeasibility=0.25)
     assert (found.weights.tolist(), found.support.tolist(), found.intercept) == ([1.0], [1, 3], 0.5)
     assert (found.n_iter, found.infeasibility, found.proof.shape) == (7, 0.25, (0, 0))
     assert (found.dual_coef is b, found.feature_coef.shape) == (True, (0,))

@@ -1,6 +1,6 @@
 """Models on features: the same as on kernels where features are exact, and approximate ones.
 
-Modules: `estimators/routes`.
+Modules: `estimators/sources`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 import kernelweave as kw
-from kernelweave.estimators import routes
+from kernelweave.estimators import sources
 from kernelweave.kernels import (
     RBF,
     Categorical,
@@ -31,7 +31,7 @@ N = 240
 @pytest.fixture
 def few(monkeypatch):
     """Features in place of kernels for few rows."""
-    monkeypatch.setattr(routes, "MANY_ROWS", 100)
+    monkeypatch.setattr(sources, "MANY_ROWS", 100)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ GAUSSIANS = [RBF(gamma=0.02), RBF(gamma=("median", 1.0)), RBF(gamma=0.1).on([0, 
 
 def on_kernels(monkeypatch, make):
     with monkeypatch.context() as context:
-        context.setattr(routes, "MANY_ROWS", 10**9)
+        context.setattr(sources, "MANY_ROWS", 10**9)
         return make()
 
 
@@ -262,7 +262,7 @@ def test_auto_is_exact_while_kernels_fit_and_says_when_they_do_not(data, monkeyp
     X, y = data
     plain = kw.MKLRegressor(GAUSSIANS, alpha=1.0).fit(X[:N], y[:N])
     assert "features" not in plain.gram_
-    monkeypatch.setattr(routes, "TOO_MANY_TILES", 100)
+    monkeypatch.setattr(sources, "TOO_MANY_TILES", 100)
     fits = kw.MKLRegressor(GAUSSIANS, alpha=1.0, max_memory="2MB").fit(X[:N], y[:N])
     np.testing.assert_array_equal(fits.predict(X[N:]), plain.predict(X[N:]))
     monkeypatch.setattr("kernelweave.fitting.source.SMALL_CHANGE", 0)
@@ -278,7 +278,7 @@ def test_auto_is_exact_while_kernels_fit_and_says_when_they_do_not(data, monkeyp
         svm = kw.MKLClassifier(GAUSSIANS, learner, C=1.0, max_memory="400KB").fit(X[:N], y[:N] > 0)
         assert held in svm.gram_
     # enough memory, but too many rows
-    monkeypatch.setattr(routes, "TOO_MANY_ROWS", 200)
+    monkeypatch.setattr(sources, "TOO_MANY_ROWS", 200)
     many = kw.MKLClassifier(GAUSSIANS, "lp", C=1.0).fit(X[:N], y[:N] > 0)
     assert "Nystroem features" in many.gram_
     assert "with 240 rows, more than 200" in many.gram_
@@ -374,8 +374,8 @@ def test_approximate_kernels_say_what_they_leave_out(data):
 def test_rows_are_too_many_only_for_kernels_without_features(data, monkeypatch):
     """In enough memory: features by themselves are kept, whatever their number of rows; Gaussians are replaced."""
     X, y = data
-    monkeypatch.setattr(routes, "TOO_MANY_TILES", 100)
-    monkeypatch.setattr(routes, "TOO_MANY_ROWS", 200)
+    monkeypatch.setattr(sources, "TOO_MANY_TILES", 100)
+    monkeypatch.setattr(sources, "TOO_MANY_ROWS", 200)
     for kernels, replaced in ((BANK, False), (GAUSSIANS[:3], True)):
         model = kw.MKLClassifier(kernels, "lp", C=1.0).fit(X[:N], y[:N] > 0)
         assert ("Nystroem features" in model.gram_) == replaced

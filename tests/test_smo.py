@@ -23,7 +23,7 @@ from kernelweave.machines.losses import EpsilonInsensitive, Hinge, Huber, Square
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.polish import polish
 from kernelweave.machines.rounding import LONG_EPS
-from kernelweave.machines.smo import PATIENCE, _Run
+from kernelweave.machines.smo import PATIENCE, Run
 from test_svm import make_data
 
 CORES = [pytest.param(numpy_core, id="numpy")]
@@ -68,7 +68,7 @@ def test_numbers_that_are_not_finite_end_the_rounds(wrong):
     problem, start = make_box("svc", 30, np.random.default_rng(0))
     problem.K[:] = wrong
     with allowed(seconds=5.0):
-        rounds = _Run(problem, 1e-6, 10**6, start)
+        rounds = Run(problem, 1e-6, 10**6, start, 0)
         assert not rounds.rounds()
     assert rounds.idle == PATIENCE
 
@@ -81,13 +81,13 @@ def test_numbers_that_are_not_finite_end_the_rounds(wrong):
 def test_compiled_rounds_are_those_of_the_run(kind, n, most, tol, monkeypatch):
     # of 400 rows more are free than the compiled Newton steps take
     problem, start = make_box(kind, n, np.random.default_rng(0), 100.0)
-    one = _Run(problem, tol, 500 * n, start, most)
+    one = Run(problem, tol, 500 * n, start, most)
     assert one.turns <= most
     warm = one.best.b
-    runs = one, _Run(problem, tol, 500 * n, warm, most)
+    runs = one, Run(problem, tol, 500 * n, warm, most)
     monkeypatch.setattr(smo, "HAS_EXTENSION", False)
     for run, begin in zip(runs, (start, warm), strict=True):
-        other = _Run(problem, tol, 500 * n, begin, most)
+        other = Run(problem, tol, 500 * n, begin, most)
         assert run.rounds(6 - run.turns) == other.rounds(6)
         for name, value in vars(other).items():
             for one, two in zip(
@@ -113,7 +113,7 @@ def test_newton_is_tried_where_compiled_rounds_did_not(tried, known, monkeypatch
 
     monkeypatch.setattr(smo.core, "box_rounds", ended)
     problem, start = make_box("svc", 30, np.random.default_rng(0))
-    assert _Run(problem, 1e-8, 1000, start, 1).pending[1] == known
+    assert Run(problem, 1e-8, 1000, start, 1).pending[1] == known
 
 
 def test_a_limit_of_seconds_is_asked_after_every_round(monkeypatch):
@@ -121,7 +121,7 @@ def test_a_limit_of_seconds_is_asked_after_every_round(monkeypatch):
     asked = []
     monkeypatch.setattr(smo, "used_up", lambda: asked.append(1))
     with allowed(seconds=60.0):
-        found, _ = smo.solve_box(problem, tol=1e-10, max_iter=None, start=start)
+        found, _ = Run(problem, 1e-10, None, start).solution()
     assert found.certificate.status is kw.solvers.Status.CONVERGED
     assert asked
 

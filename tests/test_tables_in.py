@@ -1,6 +1,6 @@
 """Several tables of the same rows: dicts and lists of views, groups of columns, precomputed kernels.
 
-Modules: `views/container`, `views/groups`, `views/tables`, `kernels/given`, `estimators/view_kernels`,
+Modules: `views/container`, `views/groups`, `views/tables`, `kernels/given`, `estimators/sources`,
 `estimators/reading`, `kernels/composed`, `kernels/steps`, `kernels/training_rows`, `views/encoding`.
 """
 

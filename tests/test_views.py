@@ -33,8 +33,8 @@ from kernelweave.views import (
     freeze_columns,
     precomputed,
 )
-from kernelweave.views.columns import plain_frame
 from kernelweave.views.container import by_rows, take_rows
+from kernelweave.views.encoding import plain_frame
 from kernelweave.views.groups import expand_views, read_views
 from kernelweave.views.selection import bullets, column_name, listing
 
@@ -251,7 +251,7 @@ def test_frames_read_at_once_are_those_read_column_by_column(change, at_once, mo
 
     assert (plain_frame(frame, missing=True) is not None) == at_once
     found = str(read())
-    monkeypatch.setattr("kernelweave.views.columns.plain_frame", lambda X, missing: None)
+    monkeypatch.setattr("kernelweave.views.encoding.plain_frame", lambda X, missing: None)
     assert str(read()) == found
 
 

@@ -1,6 +1,7 @@
 """Limits of seconds and of work, for everything that is solved inside of a block, and the memory of the machine.
 
-Solvers ask `used_up` after every iteration, however deep they are nested, and end with what they have.
+Solvers ask `used_up` after every iteration, however deep they are nested, and end with what they have. Machines
+subtract their rounds and systems from the work that is `LEFT`.
 """
 
 from __future__ import annotations
@@ -9,22 +10,26 @@ import math
 import os
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal
 
 
 @dataclass(slots=True, eq=False)
-class _Allowance:
+class Allowance:
+    """The end, as `time.monotonic` counts, and rounds and systems of machines."""
+
     end: float = math.inf
     work: float = math.inf
 
 
-_NOW: ContextVar[_Allowance | None] = ContextVar("kernelweave_allowance", default=None)
+#: What the innermost block allows.
+LEFT: ContextVar[Allowance] = ContextVar("kernelweave_allowance", default=Allowance())  # noqa: B039 infinity stays
 
 
-def allowed(seconds: float | None = None, work: float | None = None) -> AbstractContextManager[None]:
+@contextmanager
+def allowed(seconds: float | None = None, work: float | None = None) -> Iterator[None]:
     """Limit what is solved inside of the block.
 
     Parameters
@@ -32,43 +37,24 @@ def allowed(seconds: float | None = None, work: float | None = None) -> Abstract
     seconds : float, optional
         From now on; never longer than the limit outside.
     work : float, optional
-        What `spend` may add up to, in place of the limit outside.
+        In place of the limit outside.
     """
-    return nullcontext() if seconds is None and work is None else _limited(seconds, work)
-
-
-@contextmanager
-def _limited(seconds: float | None, work: float | None) -> Iterator[None]:
-    outside = _NOW.get() or _Allowance()
+    outside = LEFT.get()
     end = outside.end if seconds is None else min(outside.end, time.monotonic() + seconds)
-    token = _NOW.set(_Allowance(end, outside.work if work is None else work))
+    inside = Allowance(end, outside.work if work is None else work)
+    token = LEFT.set(outside if seconds is None and work is None else inside)
     try:
         yield
     finally:
-        _NOW.reset(token)
-
-
-def spend(work: float) -> None:
-    """Subtract from the work that is left."""
-    now = _NOW.get()
-    if now is not None:
-        now.work -= work
-
-
-def is_timed() -> bool:
-    """Whether there is a limit of seconds."""
-    now = _NOW.get()
-    return now is not None and now.end < math.inf
+        LEFT.reset(token)
 
 
 def used_up() -> Literal["seconds", "work"] | None:
     """Which limit has been reached."""
-    now = _NOW.get()
-    if now is None:
-        return None
-    if now.end < math.inf and time.monotonic() > now.end:
+    left = LEFT.get()
+    if left.end < math.inf and time.monotonic() > left.end:
         return "seconds"
-    return "work" if now.work < 0.0 else None
+    return "work" if left.work < 0.0 else None
 
 
 def machine_memory() -> float | None:

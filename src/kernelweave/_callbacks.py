@@ -1,18 +1,13 @@
-"""scikit-learn's callbacks (experimental in 1.9), and a replacement for earlier versions.
-
-Estimators that inherit `ReportingMixin` report every finished step of a fit as a subtask; a callback whose
-``on_fit_task_end`` returns True stops the fit, which keeps the finished part.
-"""
+"""scikit-learn's callbacks (experimental in 1.9), and a replacement for earlier versions."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Protocol
 
-__all__ = ["CallbackContext", "ReportingMixin", "with_callbacks"]
+__all__ = ["CallbackContext", "CallbackSupportMixin", "with_callbacks"]
 
 
 class CallbackContext(Protocol):
@@ -75,32 +70,3 @@ except ImportError:  # before scikit-learn 1.9: the same calls in the same order
                         callback.teardown(estimator, context)
 
         return managed
-
-
-class ReportingMixin(CallbackSupportMixin):
-    """Turns progress reports into callback subtasks."""
-
-    def _reporter(self, n_steps: int | None, X: Any, y: Any) -> Callable[[str], bool] | None:
-        """Return a function that reports one finished step and returns whether to stop; None if nobody listens."""
-        context = self._init_callback_context(max_subtasks=n_steps)
-        context.call_on_fit_task_begin(estimator=self, X=X, y=y)
-        told = 0
-        if not getattr(self, "_skl_callbacks", None):
-            if not getattr(self, "verbose", False):
-                return None
-
-            def printed(text: str) -> bool:
-                nonlocal told
-                told += 1
-                of = f" of {n_steps}" if n_steps else ""
-                print(f"{type(self).__name__}: step {told}{of}: {text}", file=sys.stderr, flush=True)
-                return False
-
-            return printed
-
-        def report(text: str) -> bool:
-            step = context.subcontext(task_name=text)
-            step.call_on_fit_task_begin(estimator=self)
-            return bool(step.call_on_fit_task_end(estimator=self))
-
-        return report

@@ -1,4 +1,4 @@
-"""Exceptions, warnings and boundary checks for arrays.
+"""Exceptions, warnings, and boundary checks of arrays and of limits of memory.
 
 Every message has three parts: what was expected, what was given, what to do.
 """
@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kernelweave._allowance import machine_memory
 from kernelweave._devices import hosted
 from kernelweave._errors import InputError, KernelWarning, NotPSDError, check_known
 from kernelweave._parameters import LARGEST_NUMBER, Number, Rule, Unfit, check_value, shown
@@ -43,6 +44,7 @@ __all__ = [
     "check_vector",
     "count_dimensions",
     "is_missing",
+    "memory_budget",
     "need_targets",
     "warn_user",
 ]
@@ -440,6 +442,29 @@ def as_names(names: Sequence[str] | None, number: int, what: str = "kernel") -> 
     if len(names) != number:
         raise InputError(f"`names` must have one entry per {what} (n_{what}s={number}), got {len(names)}.")
     return tuple(map(str, names))
+
+
+#: Default share of the physical memory for a training stack.
+MEMORY_SHARE = 0.25
+
+UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+def memory_budget(max_memory: float | str | None) -> float:
+    """Memory limit of a training stack in bytes: a number, a text such as ``"2GB"``, or ``"auto"``."""
+    if max_memory is None or (isinstance(max_memory, str) and max_memory == "auto"):
+        there = machine_memory()
+        return 2.0 * 2**30 if there is None else MEMORY_SHARE * there
+    rule = Number(above=0, infinite=True)
+    try:
+        if not isinstance(max_memory, str):
+            return rule.read(max_memory)
+        text = max_memory.strip().upper().removesuffix("B").removesuffix("I")
+        return UNITS[text[-1]] * rule.parse(text[:-1]) if text[-1:] in UNITS else rule.parse(text)
+    except Unfit:
+        raise InputError(
+            f"`max_memory` must be positive: bytes, a text such as '2GB', or 'auto', got {shown(max_memory)}."
+        ) from None
 
 
 def warn_user(text: str, category: type[Warning] = UserWarning) -> None:

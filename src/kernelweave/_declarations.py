@@ -192,7 +192,8 @@ def _constructor(fields: Mapping[str, inspect.Parameter]) -> Any:
                 f"{name} takes its parameters by name ({', '.join(fields)}), got {len(args)} without a name: "
                 f"write {name}({next(iter(fields), 'name')}={args[0]!r})."
             )
-        with_present_names(given, type(self).former, name)
+        if former := type(self).former:
+            with_present_names(given, former, name)
         for unknown in given.keys() - fields.keys():
             hint = meant(unknown, fields) or f" Known: {', '.join(fields)}."
             raise TypeError(f"{name} got an unexpected keyword argument {unknown!r}.{hint}")

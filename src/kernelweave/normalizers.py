@@ -449,4 +449,4 @@ def resolve(normalize: str | Normalizer | None) -> Normalizer:
         return normalize
     if not isinstance(normalize, str):
         raise InputError(f"`normalize` must be a name, None or a Normalizer, got {normalize!r}.")
-    return NORMALIZERS[check_known(normalize, NORMALIZERS, "normalizer")]()
+    return (NORMALIZERS.get(normalize) or NORMALIZERS[check_known(normalize, NORMALIZERS, "normalizer")])()

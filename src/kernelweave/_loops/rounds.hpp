@@ -1,4 +1,4 @@
-// The first rounds of a box program whose coefficients sum to zero, as `_Run` in machines/smo.py goes on with them: SMO, and
+// The first rounds of a box program whose coefficients sum to zero, as `Run` in machines/smo.py goes on with them: SMO, and
 // Newton steps on its free coefficients, until the gap is small.
 
 #pragma once

@@ -143,8 +143,7 @@ class Candidates:
         self, task: Task, problems: list[NormalizedProblem], learner: Learner, report: Report
     ) -> Chosen:
         """Score the candidates, choose, and solve on all rows."""
-        if self.scores is None:
-            return Chosen(*walk_down(task, problems, learner, self.alphas, report, steps=True))
+        assert self.scores is not None  # a single candidate is no choice
         if self.n_folds < 2 and not self.path:
             # one distinct row: no validation, so use the strongest regularisation of the path
             if learner.relax_grid(self.alphas) is not None:

@@ -104,7 +104,9 @@ class _CrossValidated(BaseMKL):
         -------
         self
         """
-        return self._fit_anew(X, y, sample_weight, params)
+        with self._anew():
+            self._fit(X, y, sample_weight, params)
+        return self
 
     def _make_folds(
         self, labels: Array, kept: NDArray[np.intp], params: dict[str, object], learner: learners.Learner

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -15,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave import learners, normalizers
-from kernelweave._callbacks import ReportingMixin, with_callbacks
+from kernelweave._callbacks import CallbackSupportMixin, with_callbacks
 from kernelweave._checks import InputError, KernelWarning, warn_user
 from kernelweave._drawing import percent
 from kernelweave._parameters import check_values
@@ -27,6 +29,7 @@ from kernelweave.estimators.choosing import (
     by_content,
     of_costs,
     say_interrupted,
+    walk_down,
     warn_of_rare,
 )
 from kernelweave.estimators.defaults import LEARNERS_SAID, NORMALIZERS_SAID, explained, left_out
@@ -41,9 +44,7 @@ from kernelweave.estimators.metric import (
     metrics_of,
     said_of_metric,
 )
-from kernelweave.estimators.missing import in_order
 from kernelweave.estimators.reading import ReadingMixin
-from kernelweave.estimators.routes import approximation_of, described, fitted_maps
 from kernelweave.estimators.scoring import (
     check_score,
     decision_of,
@@ -52,6 +53,7 @@ from kernelweave.estimators.scoring import (
     said_of_level,
     task_score,
 )
+from kernelweave.estimators.sources import approximation_of, described, fitted_maps, in_order
 from kernelweave.estimators.targets import Classes, Targets
 from kernelweave.estimators.texts import column_importances
 from kernelweave.fitting.folds import Fold, read_groups, takes_some
@@ -60,7 +62,7 @@ from kernelweave.fitting.out_of_fold import OutOfFold
 from kernelweave.fitting.rowless import REFUSAL, RowlessSource
 from kernelweave.fitting.source import Source, TableSource
 from kernelweave.fitting.task import NormalizedProblem, Report, SolvedProblem, Task, problems_of, silent
-from kernelweave.results import RelaxedSolution, Status, relative_gap
+from kernelweave.results import Certificate, RelaxedSolution, Status, relative_gap
 from kernelweave.views import Table
 
 Array = NDArray[np.float64]
@@ -117,7 +119,7 @@ def _totals(task: Task) -> Array:
 Prospect = tuple[Task, list[NormalizedProblem], Candidates, str]
 
 
-class BaseMKL(ReportingMixin, ReadingMixin):
+class BaseMKL(CallbackSupportMixin, ReadingMixin):
     """Base of the estimators: what all of them have after a fit.
 
     Attributes
@@ -278,18 +280,20 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         -------
         self
         """
-        return self._fit_anew(X, y, sample_weight, {"groups": groups})
+        with self._anew():
+            self._fit(X, y, sample_weight, {"groups": groups})
+        return self
 
-    def _fit_anew(self, X: Any, y: Any, sample_weight: ArrayLike | None, params: dict[str, Any]) -> Self:
-        """Fit without attributes of an earlier fit; after a failed fit the estimator is not fitted."""
+    @contextmanager
+    def _anew(self) -> Iterator[None]:
+        """A fit without attributes of an earlier one; after a failed fit the estimator is not fitted."""
         self._forget()
         check_values(self, self.get_params(deep=False))
         try:
-            self._fit(X, y, sample_weight, params)
+            yield
         except BaseException:
             self._forget()
             raise
-        return self
 
     @abstractmethod
     def _read_targets(self, y: Any, sample_weight: ArrayLike | None, n_rows: int) -> Targets:
@@ -318,7 +322,8 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             if isinstance(targets.classes, np.ndarray):
                 named = targets.classes[labels.astype(np.intp)]
             check_score(self.scoring, named, targets.classes)
-        groups = read_groups(params.get("groups"), n_rows)
+        groups: Any = params.get("groups")
+        groups = groups if groups is None else read_groups(groups, n_rows)
         folds = self._make_folds(targets.labels, kept, params, learner)
         if weights is not None and (weights == 1.0).all():
             weights = None
@@ -371,17 +376,43 @@ class BaseMKL(ReportingMixin, ReadingMixin):
                 task, problems, candidates = self._tried_costs(
                     task, problems, candidates, learner, labels, report
                 )
-            chosen = candidates.choose(task, problems, learner, report)
-            if candidates.scores is not None:
+            if candidates.scores is None:
+                chosen = Chosen(*walk_down(task, problems, learner, candidates.alphas, report, steps=True))
+            else:
+                chosen = candidates.choose(task, problems, learner, report)
                 self._store_choice(candidates, chosen, learner)
             alpha, solved = chosen.alpha, chosen.solved
-            learner = clone(learner)
             if getattr(learner, "relax", None) == "auto":
                 # parameters chosen once are not chosen again on folds of the training rows
-                learner.set_params(relax=getattr(solved[0].solution, "relax", None))
+                learner = clone(learner).set_params(relax=getattr(solved[0].solution, "relax", None))
             decision = self._decision(task, learner, chosen)
             self._store(Model.of(task, learner, alpha, solved, encoder, *decision), solved, why)
         self._callback_fit_ctx.call_on_fit_task_end(estimator=self)
+
+    def _reporter(self, n_steps: int | None, X: Any, y: Any) -> Callable[[str], bool] | None:
+        """Return a function that reports one finished step and returns whether to stop; None if nobody listens."""
+        context = self._init_callback_context(max_subtasks=n_steps)
+        context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+        told = 0
+        if not vars(self).get("_skl_callbacks"):
+            if not self.verbose:
+                return None
+
+            def printed(text: str) -> bool:
+                nonlocal told
+                told += 1
+                of = f" of {n_steps}" if n_steps else ""
+                print(f"{type(self).__name__}: step {told}{of}: {text}", file=sys.stderr, flush=True)
+                return False
+
+            return printed
+
+        def report(text: str) -> bool:
+            step = context.subcontext(task_name=text)
+            step.call_on_fit_task_begin(estimator=self)
+            return bool(step.call_on_fit_task_end(estimator=self))
+
+        return report
 
     def _tries_metric(self, task: Task, candidates: Candidates) -> bool:
         """Whether the same kernels in a learnt metric are tried too; see `may_learn`."""
@@ -608,15 +639,11 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             self.defaults_["approximation"] = self.gram_
         if model.features is not None:
             self.feature_coef_ = model.features.coef[:, 0] if model.flat else model.features.coef
-        self.objective_ = float(sum(r.primal for r in results))
-        self.gap_ = float(sum(r.gap for r in results))
-        self.rel_gap_ = relative_gap(self.objective_, self.gap_)
-        failed = [r for r in results if not r.status.ok]
-        unsolved = [r for r in failed if r.status is not Status.INTERRUPTED]  # that warning was given already
-        self.status_ = (failed or results)[0].status.name.lower()
-        self.n_iter_ = int(max(1, max(r.n_iter for r in results)))
-        histories = [h for r in results for h in (getattr(r, "histories", ()) or (r.history,))]
-        self.history_ = [{k: np.asarray(v) for k, v in history.items()} for history in histories]
+        total = Certificate.total([r.certificate for r in results])
+        self.objective_, self.gap_ = float(total.primal), float(total.gap)
+        self.rel_gap_, self.status_ = relative_gap(self.objective_, self.gap_), total.status.name.lower()
+        self.n_iter_ = int(max(1, *[r.n_iter for r in results]))
+        self.history_ = [dict(one.trace) for r in results for one in getattr(r, "outputs", ()) or (r,)]
         relaxed = [r for r in results if isinstance(r, RelaxedSolution)]
         if relaxed:
             self.relax_ = relaxed[0].relax
@@ -633,6 +660,8 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         self.uninformative_kernels_ = [
             (str(names[m]), kind) for kind in ("identity", "constant") for m in found[kind]
         ]
+        # of an interruption there was a warning already
+        unsolved = [r for r in results if not (r.certificate.status.ok or r.status is Status.INTERRUPTED)]
         if unsolved:
             worst = max(unsolved, key=lambda r: r.rel_gap)
             gap = "" if worst.status.is_of_descent else f" with relative gap {worst.rel_gap:.1e}"

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from kernelweave._checks import InputError, warn_user
 from kernelweave.estimators.choosing import Candidates, Chosen, not_an_estimate, say_interrupted
-from kernelweave.estimators.routes import fitted_maps
 from kernelweave.estimators.scoring import fold_score
+from kernelweave.estimators.sources import fitted_maps
 from kernelweave.fitting.folds import pooled_scores
 from kernelweave.fitting.out_of_fold import OutOfFold
 from kernelweave.fitting.source import TableSource

@@ -16,9 +16,7 @@ from kernelweave._parameters import Flag, Function, Number, OneOf, ReadableSigna
 from kernelweave._types import ColumnsLike, KernelsLike
 from kernelweave.banks import DefaultViews
 from kernelweave.estimators.defaults import default_learner
-from kernelweave.estimators.missing import CELLS, MISSING_VIEWS
-from kernelweave.estimators.routes import APPROXIMATION
-from kernelweave.fitting.stacks import KernelBank
+from kernelweave.estimators.sources import APPROXIMATION, CELLS, MISSING_VIEWS
 from kernelweave.kernels.maps import FeatureMap
 from kernelweave.kernels.stationary import Width
 from kernelweave.normalizers import Normalizer
@@ -154,11 +152,6 @@ class Parameters(BaseEstimator):
         """Whether X is a stack of kernel matrices."""
         return isinstance(self.kernels, str) and self.kernels == "precomputed"
 
-    @property
-    def _is_bank(self) -> bool:
-        """Whether X is a column of indices of samples."""
-        return isinstance(self.kernels, KernelBank)
-
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name, all of them or, if one cannot be set, none.
 
@@ -209,7 +202,7 @@ class Parameters(BaseEstimator):
 
     def _resolved_learner(self) -> learners.Learner:
         """The learner with the regularisation parameter, tolerance, iterations and processes of the estimator."""
-        learner, found = self._named_learner(), {}
+        learner = clone(self._named_learner())
         for name, value in (("C", self.C), ("alpha", self.alpha)):
             if value is None:
                 continue
@@ -222,7 +215,7 @@ class Parameters(BaseEstimator):
                 )
             # "auto" is chosen later
             if (name, value) != ("C", "auto"):
-                found[name] = value
+                setattr(learner, name, value)
         known = learner.get_params(deep=False)
         for name in ("tol", "max_iter", "n_jobs"):
             value = getattr(self, name)
@@ -232,10 +225,8 @@ class Parameters(BaseEstimator):
                 raise InputError(
                     f"`{name}` is for learners that have it, and {type(learner).__name__} does not. Leave it out."
                 )
-            found[name] = value
-        if found:
-            learner = clone(learner).set_params(**found)
-            learner.check()
+            setattr(learner, name, value)
+        learner.check()
         return learner
 
     def _named_learner(self) -> learners.Learner:

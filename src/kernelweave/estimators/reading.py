@@ -11,30 +11,31 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kernelweave import banks, recipe
-from kernelweave._checks import InputError, check_gram_stack, check_size, count_dimensions
-from kernelweave._sparse import entries, to_dense
+from kernelweave._checks import InputError, check_gram_stack, check_size, count_dimensions, memory_budget
+from kernelweave._sparse import to_dense
 from kernelweave._types import Features
-from kernelweave.estimators.missing import (
+from kernelweave.estimators.parameters import Parameters
+from kernelweave.estimators.sources import (
     check_cells,
-    imputer_of,
+    check_kernels,
+    choose_form,
+    kernels_of_views,
     looked_at,
     missing_of,
+    places_of,
     refuse_absent_views,
     skipping,
     takes_missing,
 )
-from kernelweave.estimators.parameters import Parameters
-from kernelweave.estimators.routes import choose_form
 from kernelweave.estimators.texts import check_objects, columns_read, long_texts
-from kernelweave.estimators.view_kernels import check_kernels, kernels_of_views, places_of
-from kernelweave.fitting.memory import memory_budget
 from kernelweave.fitting.missing import blocks_of, views_of
 from kernelweave.fitting.model import Model
 from kernelweave.fitting.partial import PartialSource
 from kernelweave.fitting.source import Source, TableSource
-from kernelweave.fitting.stacks import BankSource, GivenSource, StackSource
+from kernelweave.fitting.stacks import BankSource, GivenSource, KernelBank, StackSource
 from kernelweave.kernels import Kernel
 from kernelweave.kernels.composed import check_gamma, has_gamma, steps_of, with_gamma
+from kernelweave.kernels.steps import as_steps
 from kernelweave.learners import Learner
 from kernelweave.views import (
     BlockTable,
@@ -74,7 +75,7 @@ class ReadingMixin(Parameters):
         """Check training rows: a table with its encoder, or the source of given kernels."""
         if isinstance(X, list) and not X:
             raise InputError("`X` is an empty list. Pass rows, or tables, at least one.")
-        if self._is_precomputed or self._is_bank:
+        if self._is_precomputed or isinstance(self.kernels, KernelBank):
             return self._read_given(X), None
         encoder: Encoder
         plain = type(X) is np.ndarray
@@ -82,22 +83,22 @@ class ReadingMixin(Parameters):
             refuse_absent_views(X)
             keeps = self.missing_views != "error" or takes_missing(self.missing, self.kernels)
             encoder = ViewsEncoder(type(self).__name__, missing=keeps)
-            table = self._declare_texts(encoder.fit_transform(X), encoder)
-            for array in table.arrays():
-                check_size(array, "X")
         else:
             if not plain:
                 X = matrix_of(X) if is_annotated(X) else X
                 self._look_at(X, reset=True)
             encoder = TableEncoder(type(self).__name__, reorder=False, missing=True)
-            table = self._declare_texts(encoder.fit_transform(X), encoder)
-            check_size(entries(table.values), "X")
+        table: Any = encoder.fit_transform(X)
+        if self._is_plain or table.cells is not None:
+            table = self._declare_texts(table, encoder)
+        for array in table.arrays():
+            check_size(array, "X")
         self.n_features_in_ = table.n_columns
         return table, encoder
 
     def _read_given(self, X: Any) -> GivenSource[Any]:
         """Check indices of a bank, or a kernel stack."""
-        got = "a KernelBank" if self._is_bank else "'precomputed'"
+        got = "a KernelBank" if isinstance(self.kernels, KernelBank) else "'precomputed'"
         if self.views is not None:
             raise InputError(
                 f"`views` groups columns of X, and with kernels={got} there are none. Leave `views` out, or pass a "
@@ -108,7 +109,7 @@ class ReadingMixin(Parameters):
                 "`gamma` is for Gaussian and Laplacian kernels of columns, and with precomputed kernels there are "
                 "none. Leave `gamma` out, or pass a list of kernels."
             )
-        if self._is_bank:
+        if isinstance(self.kernels, KernelBank):
             if holds_views(X):
                 raise InputError(
                     "With a KernelBank, `X` must be one column of sample indices, got views. Make views of its "
@@ -236,7 +237,7 @@ class ReadingMixin(Parameters):
         else:
             kernels = check_kernels(asked)
         if learner is not None and not plain:
-            kernels = [learner.prepared(kernel) for kernel in kernels]
+            kernels = list(map(learner.prepared, kernels))
         if self.gamma is None:
             return kernels
         check_gamma(kernels)
@@ -307,16 +308,22 @@ class ReadingMixin(Parameters):
                         f"View {view!r} is sparse and cannot be standardised. Use standardize='auto', or kernels of "
                         "dense views with prepared('standardize')."
                     )
-        imputer, lost = imputer_of(self.missing), table.missing().any()
+        skips = isinstance(self.missing, str) and self.missing == "skip"
+        imputer: Any = None if skips or self.missing == "error" else as_steps([self.missing])[0]
+        lost = table.missing().any()
         kernels = self._kernel_list(looked_at(table) if lost else table, sample_weight, learner)
-        unfitted = [kernel for kernel in kernels if not kernel.is_fitted]
-        learns = any(step.from_targets and not step.is_fitted for one in unfitted for step in steps_of(one))
+        learns = any(
+            step.from_targets and not step.is_fitted
+            for kernel in kernels
+            if not kernel.is_fitted
+            for step in steps_of(kernel)
+        )
         if learner.column_step is not None and not learns:
             raise InputError(
                 f"learner={learner.name!r} learns a metric of dense columns, and there are none: sparse rows, counts "
                 "of words, texts and given matrices have no metric. Take another learner, such as 'rls2'."
             )
-        if isinstance(self.missing, str) and self.missing == "skip":
+        if skips:
             kernels = [skipping(kernel) for kernel in kernels]
         options: dict[str, Any] = {
             "max_memory": memory_budget(self.max_memory),
@@ -326,7 +333,8 @@ class ReadingMixin(Parameters):
             "imputer": imputer,
             "targets": targets if learns else None,
         }
-        views = {} if self.missing_views == "error" else views_of(kernels, table)
+        several = isinstance(table, BlockTable) or any(kernel.view != "all" for kernel in kernels)
+        views = views_of(kernels, table) if several and self.missing_views != "error" else {}
         some = len(views) >= 2
         cells = check_cells(kernels, table, views if some else {}, imputer) if lost else {}
         made: TableSource

@@ -24,7 +24,7 @@ from kernelweave import learners
 from kernelweave._checks import InputError, check_known
 from kernelweave.estimators.targets import Classes, labels_of
 from kernelweave.fitting.calibration import Calibration, calibrate, log_probabilities
-from kernelweave.fitting.folds import Rows, Score, negative_loss
+from kernelweave.fitting.folds import MeanScore, Rows, Score, negative_loss
 from kernelweave.fitting.out_of_fold import OutOfFold, best_offsets
 from kernelweave.fitting.task import Task
 
@@ -156,12 +156,6 @@ def fold_score(
     several = isinstance(classes, list)
     probable = curve is not None or (learner is not None and learner.has_probabilities)
 
-    def accuracy(values: Array, rows: Rows, shift: Array | float = 0.0) -> float:
-        weight = None if sample_weight is None else sample_weight[rows]
-        return float(
-            np.average(labels_of(values + shift, cast(Classes, named)) == truth[rows], weights=weight)
-        )
-
     def balanced(values: Array, rows: Rows, shift: Array | float = 0.0) -> float:
         weight = np.ones(len(rows)) if sample_weight is None else sample_weight[rows]
         right = labels_of(values + shift, cast(Classes, named)) == truth[rows]
@@ -170,6 +164,9 @@ def fold_score(
 
     if classes is not None and not several and scoring in (None, "balanced_accuracy"):
         # those of scikit-learn check their arguments for longer than a small machine takes
+        accuracy = MeanScore(
+            lambda values, rows: labels_of(values, cast(Classes, named)) == truth[rows], sample_weight
+        )
         return balanced if scoring else accuracy
 
     def known(values: Array, rows: Rows, shift: Array | float) -> Known:

@@ -14,7 +14,7 @@ from kernelweave._parameters import Flag, Number, ReadableSignature, Whole, chec
 from kernelweave._types import Features, Target
 from kernelweave.estimators.classifier import MKLClassifier
 from kernelweave.estimators.estimator import BaseMKL
-from kernelweave.estimators.view_kernels import ViewPlace, places_of
+from kernelweave.estimators.sources import ViewPlace, places_of
 from kernelweave.fitting.missing import groups_of
 from kernelweave.fitting.source import TableSource
 from kernelweave.views import Views, ViewsEncoder, holds_views

@@ -216,18 +216,18 @@ def read_labels(y: Any) -> NDArray[Any]:
 
 
 def labels_of(values: Array, classes: Classes) -> Labels:
-    """Labels of decision values: classes (n_rows,), or 0 and 1 (n_rows, n_labels) for several labels.
+    """Labels of decision values: classes (..., n_rows), or 0 and 1 (..., n_rows, n_labels) for several labels.
 
     Parameters
     ----------
-    values : array of shape (n_rows, 1), (n_rows, n_classes) or (n_rows, n_labels)
+    values : array of shape (..., n_rows, 1), (..., n_rows, n_classes) or (..., n_rows, n_labels)
     classes : array, or list of arrays
     """
     if isinstance(classes, list):
         return (values > 0).astype(classes[0].dtype)
-    if values.shape[1] == 1:
-        return classes[(values[:, 0] > 0).astype(np.intp)]
-    return classes[np.argmax(values, axis=1)]
+    if values.shape[-1] == 1:
+        return classes[(values[..., 0] > 0).astype(np.intp)]
+    return classes[np.argmax(values, axis=-1)]
 
 
 def weights_of_classes(class_weight: Any, classes: Labels, y: Labels, weights: Array) -> Array:

@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 from kernelweave._checks import InputError, count_dimensions
 from kernelweave._loops import core
 from kernelweave._parameters import Whole, check_value, shown
+from kernelweave._threads import blas_threads_for
 from kernelweave._types import Labels, Splits
 from kernelweave.fitting.prediction import Expansions, FeatureForm, KnownRows, NewRows
 from kernelweave.fitting.task import (
@@ -66,7 +67,7 @@ Rows = NDArray[np.intp]
 
 #: Training and test rows.
 Fold = tuple[Rows, Rows]
-#: ``score(decision values (n_test, n_outputs), test rows)``; larger is better.
+#: ``score(decision values (n_test, n_outputs), test rows)``; larger is better. See `MeanScore` for many at once.
 Score = Callable[[Array, Rows], float]
 #: For each problem the weights with which its path may begin.
 Starts = Sequence[Array] | None
@@ -201,6 +202,34 @@ def split_rows(
 
 
 @dataclass(frozen=True, eq=False)
+class MeanScore:
+    """A weighted mean over rows of what each of them is worth by itself, for any number of points of a path at once.
+
+    Attributes
+    ----------
+    each : callable
+        ``each(decision values (..., n_test, n_outputs), test rows)``, shape (..., n_test).
+    weights : array of shape (n_rows,) or None
+    """
+
+    each: Callable[[Array, Rows], NDArray[Any]]
+    weights: Array | None
+
+    def __call__(self, values: Array, rows: Rows, shift: Array | float = 0.0) -> Any:
+        """The mean, of values to which something may be added."""
+        weights = None if self.weights is None else self.weights[rows]
+        return np.average(self.each(values + shift, rows), axis=-1, weights=weights)
+
+
+def scores_of(score: Score, values: Array, rows: Rows) -> Array:
+    """The scores of decision values of shape (..., n_test, n_outputs)."""
+    if isinstance(score, MeanScore):
+        return np.asarray(score(values, rows))
+    found = [score(own, rows) for own in values.reshape(-1, *values.shape[-2:])]
+    return np.array(found).reshape(values.shape[:-2])
+
+
+@dataclass(frozen=True, eq=False)
 class FoldPath:
     """A path on the training rows of a fold.
 
@@ -278,7 +307,7 @@ def _first_points(
         np.concatenate(weights, axis=1),
         np.concatenate(coefs, axis=2),
         np.concatenate(intercepts, axis=1),
-        layers if any(any(own) for own in layers) else [],
+        layers if any(map(any, layers)) else [],
         form,
     )
 
@@ -388,7 +417,7 @@ def _scored(
     try:
         for (_, test), path in zip(folds, paths, strict=True):
             if len(path.values) == np.prod(shape):
-                rows.append(np.array([score(f, test) for f in path.values]).reshape(shape))
+                rows.append(scores_of(score, path.values, test).reshape(shape))
                 if path.weights is not None:
                     weights.append(path.weights)
                 if keep or len(folds) * path.values.nbytes <= KEPT_BYTES:
@@ -462,28 +491,28 @@ def pooled_scores(
     ----------
     B. Efron and C. Stein, The jackknife estimate of variance, Annals of Statistics 9 (1981).
     """
-    shape, n_folds = values[0].shape[:-2], len(values)
+    n_folds = len(values)
     rows, fold = np.concatenate(tests[:n_folds]), np.repeat(np.arange(n_folds), [*map(len, tests[:n_folds])])
-    divisions = divided(tests[:n_folds])
+    divisions, whole = divided(tests[:n_folds]), np.concatenate(values, axis=-2)
     inside = [np.isin(fold, folds) for folds in divisions]
-    several = min(map(len, divisions)) > 1
-    scores, found = np.empty(shape), np.zeros(shape)
-    for at in np.ndindex(shape):
-        whole = np.concatenate([own[at] for own in values])
-        own = np.array([score(whole[here], rows[here]) for here in inside])
-        scores[at] = own.mean()
-        if errors and several:
-            variance = 0.0
-            for folds, here, total in zip(divisions, inside, own, strict=True):
-                # how the mean over divisions changes without each fold of this one
-                others = [here & (fold != k) for k in folds]
-                without = np.array([total - score(whole[rest], rows[rest]) for rest in others])
-                # a score may be undefined without a fold that alone has rows of a class
-                defined = without[np.isfinite(without)] / len(own)
-                variance += (len(folds) - 1) * float(np.var(defined)) if len(defined) else np.nan
-            found[at] = np.sqrt(variance)
-        elif errors and n_folds > 1:
-            found[at] = own.std(ddof=1) / np.sqrt(len(own))
+
+    def of(here: NDArray[np.bool_]) -> Array:
+        return scores_of(score, whole[..., here, :], rows[here])
+
+    own = np.array([of(here) for here in inside])
+    scores = own.mean(axis=0)
+    found = np.zeros(scores.shape)
+    if errors and min(map(len, divisions)) > 1:
+        variance = found
+        for folds, here, total in zip(divisions, inside, own, strict=True):
+            # how the mean over divisions changes without each fold of this one
+            without = np.array([total - of(here & (fold != k)) for k in folds]) / len(own)
+            # a score may be undefined without a fold that alone has rows of a class
+            spread = np.ma.masked_invalid(without).var(axis=0)
+            variance = variance + (len(folds) - 1) * np.ma.filled(spread, np.nan)
+        found = np.sqrt(variance)
+    elif errors and n_folds > 1:
+        found = own.std(axis=0, ddof=1) / np.sqrt(len(own))
     return scores, found * np.sqrt(repetitions(tests[:n_folds]))
 
 
@@ -585,13 +614,12 @@ def negative_squared_error(targets: Sequence[Array], sample_weight: Array | None
     Weights are those of rows, (n_samples,), or of rows and outputs, (n_samples, n_outputs).
     """
     y = np.concatenate(targets, axis=1)
+    if sample_weight is None or sample_weight.ndim == 1:
+        return MeanScore(lambda values, rows: -np.square(values - y[rows]).mean(axis=-1), sample_weight)
 
     def score(values: Array, rows: Rows) -> float:
-        weight = None if sample_weight is None else sample_weight[rows]
         squares = np.square(values - y[rows])
-        if weight is not None and weight.ndim == 2:
-            return -float(np.average(squares, axis=0, weights=weight).mean())
-        return -float(np.average(squares.mean(axis=1), weights=weight))
+        return -float(np.average(squares, axis=0, weights=sample_weight[rows]).mean())
 
     return score
 
@@ -968,7 +996,8 @@ class _HeldKernels:
         self.problem = KernelProblem(gram, machine, scale, ball)
         self.weights = ball.start(gram.n_kernels) if weights is None else weights
         if weights is None and not machine.one_class:
-            found = solve_problem(self.problem, "dual-newton", tol=WEIGHTS_TOL, certified=False)
+            with blas_threads_for(gram.n_samples):
+                found = solve_problem(self.problem, "dual-newton", tol=WEIGHTS_TOL, certified=False)
             self.weights = found.weights
         self._matrix: Array | None = None
 

@@ -33,7 +33,7 @@ from kernelweave.kernels import (
     statistic_panels,
 )
 from kernelweave.kernels.pairs import Others, pair_values
-from kernelweave.kernels.steps import Impute, apply_steps, column_statistics
+from kernelweave.kernels.steps import Impute, column_statistics
 from kernelweave.views import Table
 
 Array = NDArray[np.float64]
@@ -645,7 +645,7 @@ class TableSource(Source[Table]):
     def _statistic(self, m: int, table: Table) -> Array:
         """The prepared columns of kernel m, categorical ones as indicators."""
         kernel = self.kernels[m]
-        return apply_steps(kernel.base.preparation, table.select(kernel.columns)).take()
+        return kernel.base._compared(table.select(kernel.columns))
 
     def _fill(self, group: Rows, A: Array | None, packed: Array) -> None:
         """Fill packed triangles of kernels that share a statistic of columns A, a few rows of it at a time."""
@@ -812,6 +812,5 @@ class _Compared:
     def _rows(self, part: Table, prepared: dict[Any, Array]) -> Array:
         """Queries as the statistic takes them, which may be known of another one."""
         if self.key not in prepared:
-            preparation, _ = self.key
-            prepared[self.key] = apply_steps(preparation, part.select(self.columns)).take()
+            prepared[self.key] = self.bases[0]._compared(part.select(self.columns))
         return prepared[self.key]

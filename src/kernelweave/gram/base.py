@@ -271,6 +271,11 @@ class Gram(ABC):
         return np.full(self.n_kernels, -1, dtype=np.int64)
 
     @cached_property
+    def terms(self) -> Index:
+        """Terms of the sum that an entry of each kernel is."""
+        return np.maximum(self.ranks, 1)
+
+    @cached_property
     def residual_trace(self) -> Array:
         """Upper bound of trace(K_m - stored K_m) for each kernel; zero for exact representations."""
         return np.zeros(self.n_kernels)

@@ -20,7 +20,7 @@ from kernelweave._checks import InputError
 from kernelweave._interrupts import interrupts_noticed
 from kernelweave._types import BaseCrossValidator, Features, Splits, Tree
 from kernelweave.estimators import MKLClassifier, MKLRegressor, MKLSurvival
-from kernelweave.estimators.missing import in_order
+from kernelweave.estimators.sources import in_order
 from kernelweave.estimators.targets import read_labels
 from kernelweave.inspection.held import HeldOut
 from kernelweave.learners import RLS2, MetricRLS2

@@ -17,10 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 from kernelweave._checks import InputError, check_known, check_row_weights
 from kernelweave._parameters import Number, ReadableSignature, Text, check_fields, shown
 from kernelweave._sparse import sq_norms, to_dense
-from kernelweave._types import ColumnsLike, TableLike
+from kernelweave._types import ColumnsLike, TableLike, Values
 from kernelweave.functions import KernelFunction
 from kernelweave.kernels.pairs import STATISTICS, mirror, pair_values
-from kernelweave.kernels.steps import Step, StepLike, apply_steps, as_steps
+from kernelweave.kernels.steps import Step, StepLike, as_steps
 from kernelweave.kernels.training_rows import TrainingRows
 from kernelweave.views import Table, as_table, as_tables
 
@@ -450,8 +450,7 @@ class Kernel(KernelFunction, ABC):
         if self.statistic is None:
             phi = self._own_features(left)
             return mirror(phi @ phi.T) if right is None else phi @ self._own_features(right).T
-        A = apply_steps(self.preparation, left).take()
-        B = None if right is None else apply_steps(self.preparation, right).take()
+        A, B = self._compared(left), None if right is None else self._compared(right)
         S = pair_values(self.statistic, A, B)
         out = S if isinstance(S, np.ndarray) else None
         if not self.needs_norms:
@@ -460,12 +459,18 @@ class Kernel(KernelFunction, ABC):
         sq_right = sq_left if B is None else sq_norms(B)
         return self.from_statistic(S, sq_left[:, None], sq_right, out=out)
 
+    def _compared(self, table: Table) -> Values:
+        """Rows as the statistic compares them: after the preparation, categories as indicators."""
+        for step in self.preparation:
+            table = step.apply(table.joined())
+        return table.take()
+
     def _diag(self, table: Table) -> FloatArray:
         if self.statistic is None:
             return np.square(self._own_features(table)).sum(axis=1)
         if self.statistic != "dot":
             return self.own_value(np, table.per_row(0.0))
-        return self.own_value(np, sq_norms(apply_steps(self.preparation, table).take()))
+        return self.own_value(np, sq_norms(self._compared(table)))
 
     def _own_features(self, table: Table) -> FloatArray:
         phi = self._features(table)

@@ -17,7 +17,7 @@ from kernelweave._sparse import join_columns, to_dense
 from kernelweave.kernels.base import FACTOR, VIEW_NAME, FloatArray, Kernel, Positive, is_kernel, set_fields
 from kernelweave.kernels.dot import MAX_RANK
 from kernelweave.kernels.stationary import Stationary
-from kernelweave.kernels.steps import AffineStep, Step, apply_steps, as_steps
+from kernelweave.kernels.steps import AffineStep, Step, as_steps
 from kernelweave.kernels.training_rows import TrainingRows
 from kernelweave.views import ColumnMask, ColumnSlice, Table, ViewColumns, freeze_columns
 from kernelweave.views.selection import Selection
@@ -424,7 +424,9 @@ class Prepared(Around):
         return self.kernel.is_linear and all(isinstance(one, AffineStep) for one in self.steps)
 
     def _seen(self, table: Table) -> Table:
-        return apply_steps(self.steps, table)
+        for step in self.steps:
+            table = step.apply(table.joined())
+        return table
 
     def _features(self, table: Table) -> FloatArray | None:
         # sums over shared columns are not inner products

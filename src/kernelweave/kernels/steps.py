@@ -274,13 +274,6 @@ def _as_step(given: object) -> Step:
         ) from None
 
 
-def apply_steps(steps: Iterable[Step], table: Table) -> Table:
-    """The table after all steps, in their order."""
-    for one in steps:
-        table = one.apply(table.joined())
-    return table
-
-
 def _refuse_sparse(table: Table) -> None:
     if isinstance(table, SparseTable):
         raise InputError(

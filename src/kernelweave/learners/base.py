@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pathlib
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import dataclass, fields, is_dataclass, replace
+from importlib import import_module
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,7 +18,7 @@ from kernelweave._checks import InputError, check_known
 from kernelweave._declarations import Declaration, Declared, declared
 from kernelweave._docstrings import plain, read_docstring
 from kernelweave._extensions import load_extensions
-from kernelweave._lazy import Registry
+from kernelweave._lazy import lines_of
 from kernelweave._parameters import MaxTime, Tol, check_values, with_present_names
 from kernelweave.gram import FeatureStack, Gram
 from kernelweave.kernels.base import Kernel
@@ -26,9 +29,62 @@ from kernelweave.results import Path, Solution
 
 Array = NDArray[np.float64]
 
+#: What a class with a short name has.
+_NAMED = re.compile(r"^    name\b.*=\s*[\"']", re.MULTILINE)
+
+
+class Registry(MutableMapping[str, type["Learner"]]):
+    """Classes by short names; those in a stub, which has their short names as comments, are imported on first use.
+
+    A class enters, also in the place of its line in the stub, when it is defined. To look for names and to list them
+    imports nothing but files of the folder that define classes with a `name` and are not in the stub.
+    """
+
+    def __init__(self, file: str, package: str) -> None:
+        lines = lines_of(file)
+        self._places = {short: f"kernelweave{place}.{name}" for place, name, short in lines if short}
+        self._classes: dict[str, type[Learner]] = {}
+        listed = {place.rpartition(".")[2] for place, _, _ in lines}
+        self._others = [
+            f"{package}.{own.stem}"
+            for own in sorted(pathlib.Path(file).parent.glob("*.py"))
+            if own.stem not in listed and _NAMED.search(own.read_text(encoding="utf8"))
+        ]
+
+    def _all(self) -> dict[str, str]:
+        while self._others:
+            import_module(self._others.pop())
+        return self._places
+
+    def place(self, name: str) -> str:
+        """Module and name of a class, which need not be imported; empty for an unknown short name."""
+        return self._places.get(name, "")
+
+    def __getitem__(self, name: str) -> type[Learner]:
+        if name not in self._classes:
+            place = self._places.get(name) or self._all()[name]
+            import_module(place.rpartition(".")[0])
+        return self._classes[name]
+
+    def __setitem__(self, name: str, value: type[Learner]) -> None:
+        self._places[name], self._classes[name] = f"{value.__module__}.{value.__qualname__}", value
+
+    def __delitem__(self, name: str) -> None:
+        del self._places[name], self._classes[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places or name in self._all()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+
 #: Learners by the short names that ``learner=`` takes: those of this package, and every class with a `name` as soon as
 #: it is defined.
-LEARNERS: Registry[Learner] = Registry(__file__, "kernelweave.learners")
+LEARNERS = Registry(__file__, "kernelweave.learners")
 
 
 @dataclass(frozen=True, eq=False)
@@ -396,9 +452,11 @@ def resolve(learner: str | Learner) -> Learner:
     if isinstance(learner, Learner):
         chosen = learner
     elif isinstance(learner, str):
-        if learner not in LEARNERS:
+        kind = LEARNERS.get(learner)
+        if kind is None:
             load_extensions()
-        chosen = LEARNERS[check_known(learner, LEARNERS, "learner")]()
+            kind = LEARNERS[check_known(learner, LEARNERS, "learner")]
+        chosen = kind()
     else:
         raise InputError(
             f"`learner` must be a name ({', '.join(map(repr, LEARNERS))}) or a learner, got {learner!r}."

@@ -50,11 +50,6 @@ class Start(WarmStart):
     descent: MarginDescent | None = None
     found: Solution | None = None
 
-    def remember(self, found: Solution) -> None:
-        """Take a solution as the start of the next one."""
-        self.weights, self.dual_coef, self.found = found.weights, found.dual_coef, found
-        self.feature_coef = found.feature_coef if found.feature_coef.size else None
-
 
 def solve_on(
     gram: FeatureGram,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
@@ -24,10 +24,10 @@ from kernelweave.machines.loss import LOSSES, Loss
 from kernelweave.machines.losses import EpsilonInsensitive, Hinge, as_loss
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.features.newton import knows
-from kernelweave.mkl.kernel_problem import KernelProblem, Session
+from kernelweave.mkl.kernel_problem import KernelProblem, MarginStep, Session
 from kernelweave.mkl.layers import DeepSolution, TrainedLayers
 from kernelweave.mkl.problem import Problem
-from kernelweave.mkl.solve import methods_for, solve_problem
+from kernelweave.mkl.solve import methods_for, solve_problem, steps_of
 from kernelweave.mkl.weight_sets import Simplex, WeightSet
 from kernelweave.results import Certificate, Path, Solution, Status
 
@@ -67,11 +67,6 @@ class MarginSolution(Solution):
     radius2: Array | None = field(default=None, repr=False)
     upper_layers: tuple[TrainedLayers | None, ...] = field(default=(), repr=False)
     layer_weights: Array | None = field(default=None, repr=False)
-
-    @property
-    def histories(self) -> tuple[Mapping[str, Array], ...]:
-        """The traces of all outputs."""
-        return tuple(one.trace for one in self.outputs)
 
     @cached_property
     def stationarity(self) -> Array | None:
@@ -134,9 +129,9 @@ def _of_kernels(found: list[Solution]) -> dict[str, Any]:
     return more
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Output:
-    """One output of a training set at one C: its problem, and what rules for weights need beside it.
+    """One output of a training set along a path: its problem at this C, and what rules for weights need beside it.
 
     Attributes
     ----------
@@ -149,6 +144,8 @@ class Output:
         Whether the solution is only scored, and needs no certificate.
     owner : str
         The learner, for messages.
+    steps : list of MarginStep or None
+        How weights are found, which is chosen for the first C.
     """
 
     problem: KernelProblem
@@ -157,6 +154,7 @@ class Output:
     start: Start
     scored: bool = False
     owner: str = "a learner"
+    steps: list[MarginStep] | None = None
 
     @property
     def gram(self) -> Gram:
@@ -175,7 +173,7 @@ class Output:
         classes = y if training.classification else self.machine.loss.fold_classes(y)
         return deal(content, y, n_folds, classes=classes, groups=training.groups)
 
-    @property
+    @cached_property
     def features(self) -> FeatureGram | None:
         """The features, if there are some and machines on them are cheaper; None otherwise."""
         gram = self.problem.gram
@@ -289,10 +287,12 @@ class CostLearner(Learner):
         ):
             own = problem.machine, problem.scale, weight_set, start
             return solve_on(features, *own, tol=output.tol, max_iter=self.max_iter)
-        step = self.solver if self.solver in methods_for(type(weight_set)) else "auto"
+        if output.steps is None:
+            possible = methods_for(type(weight_set))
+            output.steps = steps_of(self.solver if self.solver in possible else "auto", problem)
         warm = start if start.weights is not None else None
         more: dict[str, Any] = {"tol": output.tol, "max_iter": self.max_iter, "certified": not output.scored}
-        return solve_problem(problem, step, warm=warm, **more)
+        return solve_problem(problem, output.steps, warm=warm, **more)
 
     def joint(self, kernels: Gram | FeatureStack, y: Array, weight_set: WeightSet) -> Problem:
         """The machine of this learner on kernels, over a set of weights.
@@ -406,27 +406,31 @@ class CostLearner(Learner):
             for column in training.y.T
         ]
 
+        learn = one.learn if self.max_time is None else allowed(seconds=self.max_time)(one.learn)
+
         def solutions() -> Iterator[MarginSolution]:
             for alpha in alphas.tolist():
                 one.C, found = 1.0 / alpha, list[Solution]()
-                for k, (output, column) in enumerate(zip(outputs, training.y.T, strict=True)):
+                for output, column in zip(outputs, training.y.T, strict=True):
                     if output is None:
                         machine = Machine(column, one.C, loss, training.sample_weight)
                         found.append(_constant(machine, gram.n_kernels))
                         continue
-                    output = outputs[k] = replace(output, problem=output.problem.at(one.C))
-                    with allowed(seconds=self.max_time):
-                        learnt = one.learn(output)
+                    output.problem = output.problem.at(one.C)
+                    learnt = learn(output)
                     if not isinstance(learnt, Solution):
                         check_value(SOLUTION, "learn(output)", learnt, of=owner)
                     found.append(learnt)
-                    output.start.remember(found[-1])
+                    start, coef = output.start, learnt.feature_coef
+                    start.weights, start.dual_coef, start.found = learnt.weights, learnt.dual_coef, learnt
+                    start.feature_coef = coef if coef.size else None
                 yield MarginSolution.joined(found, alpha)
                 for each in found:
                     if each.certificate.status is Status.INTERRUPTED:
                         return
 
-        return Path.collect(solutions(), len(alphas), callback)
+        with blas_threads_for(gram.n_samples):
+            return Path.collect(solutions(), len(alphas), callback)
 
     def _form(self, training: TrainingSet, column: Array) -> KernelProblem:
         """The problem of one output for solvers, with what the training set adds to it."""

@@ -14,7 +14,7 @@ from kernelweave._parameters import MaxIter, MaxTime, Nonnegative, Switch, Tol, 
 from kernelweave._types import Array
 from kernelweave.machines.box import Box, BoxProblem, OnIndefinite, Point, Values, as_kernel, check_start
 from kernelweave.machines.rounding import EPS, sum_error
-from kernelweave.machines.smo import solve_box
+from kernelweave.machines.smo import Run
 from kernelweave.results import Ball
 
 
@@ -109,14 +109,13 @@ def solve_meb(
         # the row farthest from the mean would cost n^2, and hardly improves on another row
         begin[int(np.argmax(np.where(inside, diagonal, -np.inf)))] = 1.0
 
-    found, product = solve_box(problem, tol=tol, max_iter=max_iter, start=begin)
+    found, product = Run(problem, tol, max_iter, begin).solution()
     b = found.dual_coef
-    return found.extended(
+    return found.solution.extended(
         Ball,
         certificate=replace(found.certificate, kind="ball"),
         radius2=found.primal - found.own_gap,
         center_norm2=float(b @ (product + ridges * b)),
-        support=found.support,
         infeasibility=found.infeasibility,
     )
 

@@ -28,6 +28,7 @@ from kernelweave._parameters import OneOf
 from kernelweave._types import Array
 from kernelweave.gram.repair import CORRECTIONS, repair
 from kernelweave.machines.rounding import EPS, sum_error
+from kernelweave.results import Certificate, MachineSolution, Status
 
 #: Represents infinity, as the compiled core assumes finite numbers.
 UNBOUNDED = 1e300
@@ -57,6 +58,55 @@ class Values(NamedTuple):
     primal: float
     gap: float
     intercept: float
+
+
+class Trained(NamedTuple):
+    """A machine on one kernel, as solvers of kernel weights see it; `solution` is what users get.
+
+    Attributes
+    ----------
+    dual_coef : array of shape (n_samples,)
+    intercept, primal : float
+    own_gap : float
+        The gap without rounding errors.
+    rounding : float
+        Bound of the rounding errors of the gap.
+    ended : Status
+        How it ended, unless the gap decides.
+    tol : float or None
+        The required relative gap; None if the gap does not decide.
+    n_iter : int
+        SMO steps plus systems.
+    infeasibility : float
+        The largest violation of a constraint of the dual.
+    """
+
+    dual_coef: Array
+    intercept: float
+    primal: float
+    own_gap: float
+    rounding: float
+    ended: Status
+    tol: float | None = None
+    n_iter: int = 0
+    infeasibility: float = 0.0
+
+    @property
+    def certificate(self) -> Certificate:
+        """The bounds, with the status that follows."""
+        bounds = self.primal, self.own_gap, self.rounding
+        return Certificate.of("machine", *bounds, self.ended, tol=self.tol)
+
+    @property
+    def status(self) -> Status:
+        """That of the certificate."""
+        return self.certificate.status
+
+    @property
+    def solution(self) -> MachineSolution:
+        """The machine with its certificate."""
+        given = np.ones(1), self.dual_coef, self.intercept, self.certificate, self.n_iter
+        return MachineSolution(*given, infeasibility=self.infeasibility)
 
 
 class Point(NamedTuple):

@@ -22,6 +22,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kernelweave._allowance import used_up
 from kernelweave._checks import InputError, check_vector
 from kernelweave._docstrings import InheritedTexts
 from kernelweave._loops import core
@@ -29,11 +30,11 @@ from kernelweave._parameters import ReadableSignature
 from kernelweave._threads import blas_threads_for
 from kernelweave._types import Array, Index
 from kernelweave.machines.bordered import Bordered, Coupled, Root, Weighted
-from kernelweave.machines.box import UNBOUNDED, Box, BoxProblem, Values, WithData, kernel_product
+from kernelweave.machines.box import UNBOUNDED, Box, BoxProblem, Trained, Values, WithData, kernel_product
 from kernelweave.machines.rounding import EPS, imbalance, sum_error
-from kernelweave.machines.smo import solve_box
+from kernelweave.machines.smo import Run
 from kernelweave.machines.smooth import crossing, limits_of, solve_augmented
-from kernelweave.results import Certificate, MachineSolution, Status, limit_reached
+from kernelweave.results import REACHED, Status
 
 #: Step of numerical derivatives, as a share of the size of the numbers.
 DIFFERENCE = 6e-6
@@ -144,6 +145,8 @@ class Loss(InheritedTexts, ABC):
     linked: ClassVar[bool] = False
     #: Whether exported certificates can state it.
     judged: ClassVar[bool] = False
+    #: Half width of a tube without loss.
+    tube: float = 0.0
     #: Whether `gap` is a difference of larger numbers, whose rounding counts.
     cancels: ClassVar[bool] = True
 
@@ -263,11 +266,6 @@ class Loss(InheritedTexts, ABC):
         return None
 
     # ---- targets ----------------------------------------------------------------------------------
-
-    @property
-    def tube(self) -> float:
-        """Half width of a tube without loss."""
-        return 0.0
 
     def check(self, y: ArrayLike, costs: Array) -> Array:
         """The targets as an array; raises `InputError` if they cannot be used, or if formulas disagree.
@@ -666,7 +664,7 @@ class Loss(InheritedTexts, ABC):
 
     def solve(
         self, machine: WithData, K: Array, tol: float, start: Array | None, entry_error: float
-    ) -> MachineSolution:
+    ) -> Trained:
         """Solve a machine of this loss on one kernel; everything was checked, see `Machine.solve`.
 
         Parameters
@@ -700,16 +698,12 @@ class Loss(InheritedTexts, ABC):
             # extended precision is of no use for a sum of kernels in double precision
             if at.gap + rounding <= tol * abs(at.primal) or entry_error > 0.0:
                 break
-        ended = limit_reached() or Status.STALLED
+        ended = REACHED[used_up()] or Status.STALLED
         if all_steps and at.gap > tol * abs(at.primal):
             ended = Status.MAX_ITER
-        return MachineSolution.of(
-            b,
-            at.intercept,
-            Certificate.of("machine", at.primal, at.gap, rounding, ended, tol=tol),
-            n_iter=n_iter,
-            infeasibility=machine.infeasibility(b),
-        )
+        gap = at.gap if np.isfinite(at.primal) else np.inf
+        own = b, at.intercept, at.primal, gap, rounding, ended, tol, n_iter
+        return Trained(*own, machine.infeasibility(b))
 
     def _iterate(self, machine: WithData, K: Array, start: Array, tol: float) -> tuple[Array, int, bool]:
         """Coefficients of rows that all have a cost, the number of systems, and whether all were used up."""
@@ -822,12 +816,12 @@ class BoxLoss(Loss):
 
     def solve(
         self, machine: WithData, K: Array, tol: float, start: Array | None, entry_error: float
-    ) -> MachineSolution:
+    ) -> Trained:
         if not machine.fit_intercept:
             return super().solve(machine, K, tol, start, entry_error)
         problem = BoxProblem(K, machine.box, entry_error=entry_error)
         begin = np.zeros(len(K)) if start is None else start
-        return solve_box(problem, tol=tol, max_iter=machine.max_iter, start=begin)[0]
+        return Run(problem, tol, machine.max_iter, begin).solution()[0]
 
 
 def check_labels(y: ArrayLike, costs: Array) -> Array:

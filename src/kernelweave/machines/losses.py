@@ -23,11 +23,11 @@ from kernelweave._loops.logistic import beyond_linear
 from kernelweave._parameters import InstanceOf, Nonnegative, OneOf, Positive, Share, check_fields, check_value
 from kernelweave._types import Array, Index
 from kernelweave.machines.bordered import Bordered, Weighted
-from kernelweave.machines.box import UNBOUNDED, WithData, kernel_product
+from kernelweave.machines.box import UNBOUNDED, Trained, WithData, kernel_product
 from kernelweave.machines.loss import LOSSES, BoxLoss, Loss
 from kernelweave.machines.reweighted import solve_reweighted
 from kernelweave.machines.rounding import EPS
-from kernelweave.results import Certificate, MachineSolution, Status, relative_gap
+from kernelweave.results import Status, relative_gap
 
 __all__ = [
     "Cox",
@@ -118,7 +118,7 @@ class EpsilonInsensitive(BoxLoss):
         check_fields(self)
 
     @property
-    def tube(self) -> float:
+    def tube(self) -> float:  # type: ignore[override]
         return self.epsilon
 
     def value(self, y: Array, f: Array) -> Array:
@@ -165,7 +165,7 @@ class Squared(BoxLoss):
 
     def solve(
         self, machine: WithData, K: Array, tol: float, start: Array | None, entry_error: float
-    ) -> MachineSolution:
+    ) -> Trained:
         y, costs, own = machine.y, machine.costs, machine.fit_intercept
         used = np.flatnonzero(costs > 0)
         block = K[used[:, None], used]
@@ -181,10 +181,9 @@ class Squared(BoxLoss):
         # a linear system has no tolerance: it is solved, or singular
         solved = at.primal == 0.0 or relative_gap(at.primal, at.gap) < 1e-6
         status = Status.CONVERGED if solved else Status.STALLED
-        certificate = Certificate.of(
-            "machine", at.primal, at.gap, machine.rounding(b, product, at, error), status
-        )
-        return MachineSolution.of(b, intercept, certificate, n_iter=1, infeasibility=machine.infeasibility(b))
+        rounding = machine.rounding(b, product, at, error)
+        found = b, intercept, at.primal, at.gap, rounding, status, None, 1
+        return Trained(*found, machine.infeasibility(b))
 
 
 @dataclass(frozen=True)

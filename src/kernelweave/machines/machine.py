@@ -110,7 +110,7 @@ class Machine:
         entry_error : float, default=0.0
             Rounding errors of the entries of K, as a share of ``sqrt(K_ii K_jj)``.
         """
-        return self.loss.solve(self, K, tol, warm_start, entry_error)
+        return self.loss.solve(self, K, tol, warm_start, entry_error).solution
 
     def values(self, b: Array, product: Array, intercept: float | None = None) -> Values:
         """Primal value and gap of coefficients with ``product = K b``, at the best intercept or a given one."""

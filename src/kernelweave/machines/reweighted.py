@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from kernelweave._allowance import spend, used_up
+from kernelweave._allowance import LEFT, used_up
 from kernelweave._types import Array
 from kernelweave.machines.bordered import Weighted
 from kernelweave.machines.box import Values, WithData
@@ -111,7 +111,7 @@ def solve_reweighted(
         if (at.gap <= tol * abs(at.primal) and n > 0) or n >= limit or idle >= PATIENCE or used_up():
             return best, n, n >= limit
         n += 1
-        spend(2.0)
+        LEFT.get().work -= 2.0
         aim = newton_aim(f, own)
         if not np.isfinite(aim).all():
             return best, n, False

@@ -34,6 +34,13 @@ def sum_error(n_terms: int, *, long: bool = False) -> float:
     return (LONG_EPS if long else EPS) * (2.0 + math.sqrt(n_terms))
 
 
+@lru_cache
+def entry_error(n_terms: int) -> float:
+    """Error of the entries of a sum of kernels with that many terms, as a share of ``sqrt(K_ii K_jj)``."""
+    # once for the sum, and once for weights whose own sum is not quite 1
+    return 2.0 * sum_error(n_terms)
+
+
 def imbalance(b: Array) -> tuple[float, Array]:
     """Share to subtract from the heavier side of b, so that ``sum(b) = 0``, and the sizes on that side."""
     missing = float(core.compensated_sum(b))

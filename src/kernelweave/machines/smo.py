@@ -12,11 +12,12 @@ machines, Journal of Machine Learning Research 6 (2005), 1889-1918: the choice o
 
 from __future__ import annotations
 
+import math
 from operator import attrgetter
 
 import numpy as np
 
-from kernelweave._allowance import is_timed, spend, used_up
+from kernelweave._allowance import LEFT, used_up
 from kernelweave._checks import NotPSDError
 from kernelweave._loops import HAS_EXTENSION, core
 from kernelweave._types import Array
@@ -24,11 +25,12 @@ from kernelweave.machines.box import (
     INDEFINITE,
     BoxProblem,
     Point,
+    Trained,
     Values,
     kernel_product,
 )
 from kernelweave.machines.polish import polish
-from kernelweave.results import Certificate, MachineSolution, Status, limit_reached
+from kernelweave.results import REACHED, Status
 
 #: Curvatures below minus this share of the diagonal exceed rounding errors, even of float32 kernels.
 NEGATIVE = 1e-6
@@ -46,10 +48,10 @@ MET, INDEFINITE_PAIR, UNPOLISHED = 1, 2, 3
 PATIENCE = 4
 
 
-def solve_box(
-    problem: BoxProblem, *, tol: float, max_iter: int | None, start: Array
-) -> tuple[MachineSolution, Array]:
-    """Solve until ``gap <= tol * |primal|``.
+class Run:
+    """SMO and Newton alternately on one problem, until the gap is small, the steps are used up, or nothing changes.
+
+    The first rounds, `most` of them or less, are compiled where they are short.
 
     Parameters
     ----------
@@ -61,50 +63,26 @@ def solve_box(
         Largest number of SMO steps; None: ``10^6 + 100 n``.
     start : array of shape (n,)
         Coefficients; feasible, unless they must sum to zero.
-
-    Returns
-    -------
-    found : MachineSolution
-        Its iterations are SMO steps plus Newton systems.
-    product : array of shape (n,)
-        ``K b``.
+    most : int, optional
+        Default: a few, but none where a limit of seconds is asked after every round.
 
     Raises
     ------
     NotPSDError
         Negative curvature was found.
     """
-    limit = 1_000_000 + 100 * len(start) if max_iter is None else max_iter
-    # a limit of seconds is asked after every round
-    run = _Run(problem, tol, limit, start, 0 if is_timed() else FIRST_ROUNDS)
-    # a warm start gets more rounds, because the next method discards it
-    if not (run.met or run.rounds(FIRST_ROUNDS + 3 * run.warm - run.turns)):
-        if problem.total == 0.0 and run.steps < limit:
-            _raise_costs(run)
-        run.rounds()
-    found, product = run.certified(tol)
-    at = found.certificate
-    left = tol * abs(at.primal) - at.rounding
-    if at.status is Status.ROUNDING and left > 0.0:
-        # another try, if rounding leaves a part of the tolerance
-        run.tol, run.idle = 0.5 * left / abs(at.primal), 0
-        run.rounds()
-        found, product = run.certified(tol)
-    return found, product
-
-
-class _Run:
-    """SMO and Newton alternately on one problem, until the gap is small, the steps are used up, or nothing changes.
-
-    The first rounds, `most` of them or less, are compiled where they are short.
-    """
 
     #: A round that has no Newton steps yet: whether SMO reached `eps`, and what the compiled steps came to.
     pending: tuple[bool, tuple[int, bool] | None] | None = None
     met = False
 
-    def __init__(self, problem: BoxProblem, tol: float, limit: int, start: Array, most: int = 0) -> None:
-        self.problem, self.tol, self.limit = problem, tol, limit
+    def __init__(
+        self, problem: BoxProblem, tol: float, max_iter: int | None, start: Array, most: int | None = None
+    ) -> None:
+        self.problem, self.tol = problem, tol
+        self.limit = limit = 1_000_000 + 100 * len(start) if max_iter is None else max_iter
+        if most is None:
+            most = FIRST_ROUNDS if LEFT.get().end == np.inf else 0
         # balls have values of their own
         if HAS_EXTENSION and problem.total == 0.0:
             rows = np.empty((6, len(start)))
@@ -119,8 +97,7 @@ class _Run:
             self.budget, self.work, self.eps, self.resolution, self.value = state[6:]
             self.best, (self.b, self.g) = Point(*rows[:4], *look), rows[4:]
             self.met = ended == MET
-            if spent > 0.0:
-                spend(spent)
+            LEFT.get().work -= spent
             return
         self.turns = self.steps = self.systems = self.idle = 0
         self.work = 0.0
@@ -135,6 +112,42 @@ class _Run:
         self.b, self.g, self.eps = here.b.copy(), here.g.copy(), 0.0
         self.resolution, self.value = here.resolution, here.value
         return here
+
+    def solution(self) -> tuple[Trained, Array]:
+        """Solve until ``gap <= tol * |primal|``: the machine, and the product of its coefficients with the kernel."""
+        problem, tol, again = self.problem, self.tol, False
+        # a warm start gets more rounds, because the next method discards it
+        if not (self.met or self.rounds(FIRST_ROUNDS + 3 * self.warm - self.turns)):
+            if problem.total == 0.0 and self.steps < self.limit:
+                _raise_costs(self)
+            self.rounds()
+        while True:
+            best = self.best
+            # no views of the rows of a run
+            b, product = best.b.copy(), best.product.copy()
+            at = Values(best.primal, best.gap, best.intercept)
+            if float(b @ product) < -NEGATIVE * float(problem.K.diagonal() @ np.square(b)):
+                raise NotPSDError(INDEFINITE)
+            rounding, allowed = best.rounding, tol * abs(at.primal)
+            # extended precision is of no use for a sum of kernels in double precision
+            if at.gap + rounding > allowed and rounding > SMALL_SHARE * at.gap and problem.entry_error == 0.0:
+                longer, error = kernel_product(problem.K, b, long=True)
+                there = problem.values(b, longer)
+                left = problem.rounding(b, longer, there, error)
+                if there.gap + left < at.gap + rounding:
+                    product, at, rounding, allowed = longer, there, left, tol * abs(there.primal)
+            ended = Status.STALLED
+            if at.gap > allowed:
+                ended = Status.MAX_ITER if self.steps >= self.limit else REACHED[used_up()] or ended
+            if again or not at.gap <= allowed < at.gap + rounding or not rounding < allowed:
+                break
+            # another try, if rounding leaves a part of the tolerance
+            again, self.tol, self.idle = True, 0.5 * (allowed - rounding) / abs(at.primal), 0
+            self.rounds()
+        # no tolerance is a share of infinity
+        gap = at.gap if math.isfinite(at.primal) else math.inf
+        found = b, at.intercept, at.primal, gap, rounding, ended, tol, self.steps + self.systems
+        return Trained(*found, best.infeasibility), product
 
     def rounds(self, most: float = np.inf) -> bool:
         """Run at most that many rounds of SMO and Newton; returns whether the tolerance is met."""
@@ -164,7 +177,7 @@ class _Run:
                     there = problem.look(b)
                     if there.gap < here.gap:
                         self.b, self.g, here = there.b.copy(), there.g.copy(), there
-            spend(1.0 + systems)
+            LEFT.get().work -= 1.0 + systems
             # not a number at first if it is never one
             if here.gap < self.best.gap or not self.best.gap < np.inf:
                 self.best = here
@@ -199,36 +212,8 @@ class _Run:
         self.work += float(total * len(self.b))
         return bool(violation <= self.eps)
 
-    def certified(self, tol: float) -> tuple[MachineSolution, Array]:
-        """The best coefficients, with a certificate and its rounding errors, and their product with the kernel."""
-        problem, best = self.problem, self.best
-        # no views of the rows of a run
-        b, product, at = best.b.copy(), best.product.copy(), Values(best.primal, best.gap, best.intercept)
-        if float(b @ product) < -NEGATIVE * float(problem.K.diagonal() @ np.square(b)):
-            raise NotPSDError(INDEFINITE)
-        rounding, allowed = best.rounding, tol * abs(at.primal)
-        # extended precision is of no use for a sum of kernels in double precision
-        if at.gap + rounding > allowed and rounding > SMALL_SHARE * at.gap and problem.entry_error == 0.0:
-            longer, error = kernel_product(problem.K, b, long=True)
-            there = problem.values(b, longer)
-            left = problem.rounding(b, longer, there, error)
-            if there.gap + left < at.gap + rounding:
-                product, at, rounding, allowed = longer, there, left, tol * abs(there.primal)
-        ended = Status.STALLED
-        if at.gap > allowed:
-            ended = Status.MAX_ITER if self.steps >= self.limit else limit_reached() or ended
-        certificate = Certificate.of("machine", at.primal, at.gap, rounding, ended, tol=tol)
-        found = MachineSolution.of(
-            b,
-            at.intercept,
-            certificate,
-            n_iter=self.steps + self.systems,
-            infeasibility=best.infeasibility,
-        )
-        return found, product
 
-
-def _raise_costs(run: _Run) -> None:
+def _raise_costs(run: Run) -> None:
     """Raise C to its value in steps, each solved from the previous one, and continue with `run`.
 
     With little regularisation relative to the kernel SMO is slow, and the active set method starts too far away. But
@@ -238,7 +223,7 @@ def _raise_costs(run: _Run) -> None:
     def stage(start: Array | None) -> tuple[Array, bool]:
         scaled = run.problem.scaled(factor)
         begin = np.zeros_like(run.b) if start is None else np.clip(start, scaled.box.lower, scaled.box.upper)
-        own = _Run(scaled, STAGE_TOL, run.limit, begin, STAGE_ROUNDS)
+        own = Run(scaled, STAGE_TOL, run.limit, begin, STAGE_ROUNDS)
         good = own.rounds(STAGE_ROUNDS - own.turns)
         run.steps += own.steps
         run.systems += own.systems

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from kernelweave._allowance import spend, used_up
+from kernelweave._allowance import LEFT, used_up
 from kernelweave._types import Array
 from kernelweave.machines.bordered import Weighted
 from kernelweave.machines.box import Values, WithData
@@ -366,7 +366,7 @@ def solve_augmented(
                 smooth.radius *= GROWTH
             fall = of_loss
         n += 1
-        spend(2.0)
+        LEFT.get().work -= 2.0
         b, h = smooth.coefficients(f), smooth.curvature(f)
         rows = np.flatnonzero(h > 0.0)
         aim, shift = b.copy(), 0.0

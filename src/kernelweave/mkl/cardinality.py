@@ -41,8 +41,9 @@ from kernelweave._threads import blas_threads_for
 from kernelweave._types import Array, Index
 from kernelweave.gram import Gram
 from kernelweave.machines.losses import GivenLoss
+from kernelweave.machines.rounding import entry_error
 from kernelweave.mkl.branch_and_bound import Search, Subsets
-from kernelweave.mkl.certify import OUTSIDE, entry_error, feasible, outside
+from kernelweave.mkl.certify import OUTSIDE, feasible, outside
 from kernelweave.mkl.kernel_problem import KernelProblem
 from kernelweave.mkl.loop import Callback
 from kernelweave.mkl.problem import make_kernel_problem
@@ -122,7 +123,7 @@ class CardinalityProblem:
                 part.combine(weights[used]),
                 solution.dual_coef,
                 float(solution.intercept),
-                entry_error=entry_error(part.gram),
+                entry_error=entry_error(int(part.gram.terms.sum())),
             )
             # bounds alone, with the reported one as the target
             proven = Subsets(self.whole, self.ridge, self.k, solution.dual + solution.rounding)

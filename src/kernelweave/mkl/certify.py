@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import InputError
-from kernelweave._types import Array, Index
+from kernelweave._types import Array
 from kernelweave.gram import Gram
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.rounding import EPS, imbalance, sum_error
@@ -20,12 +20,6 @@ from kernelweave.results import Certificate, RelaxedSolution, Solution, Status
 
 #: Tolerance of weights outside of their set, relative to the largest: rounding errors of projections.
 OUTSIDE = 1e-9
-
-
-def entry_error(gram: Gram, kernels: Index | NDArray[np.bool_] | slice = slice(None)) -> float:
-    """Rounding errors of the entries of a sum of kernels, as a share of ``sqrt(K_ii K_jj)``."""
-    # once for the sum, and once for weights whose own sum is not quite 1
-    return 2.0 * sum_error(int(np.maximum(gram.ranks[kernels], 1).sum()))
 
 
 def included(solution: Solution, rows: NDArray[np.bool_] | None) -> Array:

@@ -17,8 +17,7 @@ from kernelweave._parameters import Flag, ReadableSignature, check_value
 from kernelweave._types import Array
 from kernelweave.functions import KernelFunction, squared_distances
 from kernelweave.gram import Gram
-from kernelweave.machines.rounding import imbalance, sum_error
-from kernelweave.mkl.certify import entry_error
+from kernelweave.machines.rounding import entry_error, imbalance, sum_error
 from kernelweave.mkl.layers import Layers, Tape
 
 #: A radius below this share of the mean diagonal means that the rows coincide in the feature space.
@@ -178,7 +177,7 @@ class WeightedSum(Family):
 
     def entry_error(self, t: Array) -> float:
         """Rounding of the entries of K(t), as a share of the roots of its diagonal."""
-        return entry_error(self.gram, t > 0)
+        return entry_error(int(self.gram.terms[t > 0].sum()))
 
 
 class _GaussianFamily(Family):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
@@ -13,21 +14,20 @@ from kernelweave._loops import core
 from kernelweave._threads import blas_threads_for, threads_for
 from kernelweave._types import Array
 from kernelweave.gram import Gram
+from kernelweave.machines.box import Trained
 from kernelweave.machines.machine import Machine
-from kernelweave.machines.rounding import sum_error
+from kernelweave.machines.rounding import entry_error, sum_error
 from kernelweave.mkl.certify import (
     OUTSIDE,
-    Index,
-    entry_error,
     feasible,
     outside,
     quadratic_form_errors,
     term_error,
 )
-from kernelweave.mkl.loop import Loop, SessionOf, Step
+from kernelweave.mkl.loop import Loop, SessionOf, Step, most_work
 from kernelweave.mkl.on_stack import OnStack
-from kernelweave.mkl.weight_sets import WeightSet
-from kernelweave.results import Certificate, MachineSolution, Solution, Statement, Status, WarmStart
+from kernelweave.mkl.weight_sets import ShareSet, WeightSet
+from kernelweave.results import Certificate, Solution, Statement, Status, WarmStart
 
 #: Machines are solved to this share of the square of the relative gap of the weights, within these limits.
 INNER_SHARE = 0.1
@@ -76,14 +76,23 @@ class KernelProblem(OnStack):
         out = share @ self.gram.matvecs(b[None], active)[:, 0] if len(active) else np.zeros_like(b)
         # abs(K_ij) <= sqrt(K_ii K_jj), also for the terms of a sum of kernels
         root = np.sqrt(np.maximum(share @ self.gram.diagonal(active), 0.0))
-        error = sum_error(int(np.count_nonzero(b))) + entry_error(self.gram, weights > 0)
+        error = sum_error(int(np.count_nonzero(b))) + entry_error(int(self.gram.terms[active].sum()))
         return out, error * float(root @ np.abs(b)) * root
 
-    def quad_of(self, b: Array, V: Array, kernels: Index | None = None) -> Array:
-        """`quad` of some kernels, by default all, from their `products` V with b."""
-        if self.residual is None:
-            return V @ b
-        return V @ b + self.residual[slice(None) if kernels is None else kernels] * float(b @ b)
+    @cached_property
+    def has_interior(self) -> bool:
+        """Whether the set of weights is more than a point, and the dual of the machine a quadratic program."""
+        fits = isinstance(self.weight_set, ShareSet) and self.weight_set.has_interior(self.n_kernels)
+        return fits and self.machine.loss.quadratic and self.machine.fit_intercept
+
+    @cached_property
+    def most_work(self) -> float:
+        """Rounds and systems of all machines of one solution, at most, unless iterations are limited."""
+        return most_work(self.gram.n_samples, self.n_kernels)
+
+    def quad_of(self, b: Array, V: Array) -> Array:
+        """`quad` from the `products` V of all kernels with b."""
+        return V @ b if self.residual is None else V @ b + self.residual * float(b @ b)
 
     def left_out(self, weights: Array, b: Array) -> float:
         """Difference between ``<weights, quad>`` and the quadratic form of K(d) as stored, due to truncated factors."""
@@ -94,11 +103,11 @@ class KernelProblem(OnStack):
 
         The tolerance, less rounding and truncation errors if these are at most half of it.
         """
-        bounds = at.machine.certificate
-        allowed = tol * abs(bounds.primal)
-        left = allowed - 2.0 * bounds.rounding
+        machine = at.machine
+        allowed = tol * abs(machine.primal)
+        left = allowed - 2.0 * machine.rounding
         if self.residual is not None:
-            left -= 0.5 * self.left_out(at.weights, at.machine.dual_coef)
+            left -= 0.5 * self.left_out(at.weights, machine.dual_coef)
         return left if left >= 0.5 * allowed else allowed
 
     def quad_error(self, b: Array, q: Array) -> Array:
@@ -193,10 +202,10 @@ class Session(SessionOf["Point"]):
         """The machine at weights, from coefficients b; `machine` and `kernel` are those of the last call."""
         problem = self.problem
         self.n_machines += 1
-        self.kernel = self._room = problem.gram.combine(weights * problem.scale, self._room)
-        self.machine = problem.machine_at(weights)
-        error = entry_error(problem.gram, weights > 0)
-        return Point(weights, self.machine.solve(self.kernel, tol=tol, warm_start=b, entry_error=error))
+        K = self.kernel = self._room = problem.gram.combine(weights * problem.scale, self._room)
+        machine = self.machine = problem.machine_at(weights)
+        error = entry_error(int(problem.gram.terms[weights > 0].sum()))
+        return Point(weights, machine.loss.solve(machine, K, tol, b, error))
 
     def start(self) -> Array:
         """Starting weights: those of the warm start, or equal ones."""
@@ -211,24 +220,23 @@ class Session(SessionOf["Point"]):
         self, at: Point, status: Status, loop: Loop[Point], kind: str = "joint", proof: Array | None = None
     ) -> Solution:
         """The solution, with the certificate that the problem gives its numbers, by a proof if there is one."""
-        own, gap = at.machine.certificate, None
-        if not self.certified and status is Status.CONVERGED and loop.best is not None:
-            gap = loop.best.gap
-        found = Solution(
-            weights=at.weights,
-            dual_coef=at.machine.dual_coef,
-            intercept=at.machine.intercept,
-            certificate=own,
+        machine = at.machine
+        found = partial(
+            Solution,
+            at.weights,
+            machine.dual_coef,
+            machine.intercept,
             n_iter=loop.n_iter,
             n_machines=self.n_machines,
             trace=loop.arrays(),
             proof=np.empty((0, 0)) if proof is None else proof,
         )
-        if gap is None:
-            own = self.problem.certify(found)
-            gap = own.own_gap
-        certificate = Certificate.of(kind, own.primal, gap, own.rounding, status, tol=self.tol)
-        return replace(found, certificate=certificate)
+        if not self.certified and status is Status.CONVERGED and loop.best is not None:
+            bounds = machine.primal, loop.best.gap, machine.rounding
+        else:
+            own = self.problem.certify(found(certificate=machine.certificate))
+            bounds = own.primal, own.own_gap, own.rounding
+        return found(certificate=Certificate.of(kind, *bounds, status, tol=self.tol))
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,7 +244,7 @@ class Point:
     """Weights, shape (n_kernels,), and the machine solved at them."""
 
     weights: Array
-    machine: MachineSolution
+    machine: Trained
 
     @property
     def n_active(self) -> int:

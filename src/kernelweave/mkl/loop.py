@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._allowance import allowed, used_up
-from kernelweave.results import Solution, Status, limit_reached, relative_gap
+from kernelweave.results import REACHED, Solution, Status, relative_gap
 
 P = TypeVar("P")
 #: Called after every iteration with (iteration, objective, measure of the remaining error); a true value stops.
@@ -55,7 +55,7 @@ class Look(Generic[P]):
         Gaps of earlier iterations are not comparable with this one, which becomes the best.
     left : float or None
         The remaining error for the trace and the callback; None for the gap as a share of the objective.
-    more : mapping or None
+    more : mapping
         Further entries of the trace.
     """
 
@@ -68,7 +68,7 @@ class Look(Generic[P]):
     counts: bool = True
     anew: bool = False
     left: float | None = None
-    more: Mapping[str, Any] | None = None
+    more: Mapping[str, Any] = field(default_factory=dict)
 
 
 #: Yields a `Look` for every iteration, or None for a rejected one, and returns the final status.
@@ -144,8 +144,6 @@ class Loop(Generic[P]):
     def run(self, moves: Moves[P], limits: Limits = NO_LIMITS) -> Status:
         """Run one step, and return its status."""
         callback, trace = self.callback, self.trace
-        # entries without a name are not stored
-        objectives, lefts, actives = [trace.setdefault(name, []) if name else [] for name in limits.names]
         most = min(self.max_iter, self.n_iter + limits.most)
         best: Look[P] | None = None
         self.best = self.here = None
@@ -163,19 +161,18 @@ class Loop(Generic[P]):
                 if limits.repeats:
                     for values in trace.values():
                         values.append(values[-1])
-                if (limited := limit_reached()) is not None:
+                if (limited := REACHED[used_up()]) is not None:
                     return limited
                 continue
             if look.counts:
                 self.n_iter += 1
             value, gap = look.objective, look.gap
             left = relative_gap(value, gap) if look.left is None else look.left
-            objectives.append(value)
-            lefts.append(left)
-            actives.append(float(look.n_active))
-            if look.more is not None:
-                for name, found in look.more.items():
-                    trace.setdefault(name, []).append(found)
+            entries = zip(limits.names, (value, left, float(look.n_active)), strict=True)
+            for name, entry in (*entries, *look.more.items()):
+                # entries without a name are not stored
+                if name:
+                    trace.setdefault(name, []).append(entry)
             if best is None or look.anew:
                 progress = True
             elif limits.moved is None:
@@ -196,7 +193,7 @@ class Loop(Generic[P]):
                 return look.status
             if callback is not None and look.counts and not look.last and callback(self.n_iter, value, left):
                 return Status.INTERRUPTED
-            if (limited := limit_reached()) is not None:
+            if (limited := REACHED[used_up()]) is not None:
                 return limited
             late = len(floor) > limits.slow and smallest > 0.1 * floor[-1 - int(limits.slow)]
             if late or self.idle > limits.idle or self.n_iter - beaten >= limits.unbeaten:
@@ -213,7 +210,7 @@ class Loop(Generic[P]):
 
     def arrays(self) -> dict[str, NDArray[np.float64]]:
         """The trace as arrays, for a solution."""
-        return {name: np.asarray(values) for name, values in self.trace.items()}
+        return dict(zip(self.trace, map(np.asarray, self.trace.values()), strict=True))
 
 
 class SessionOf(ABC, Generic[P]):

@@ -36,13 +36,13 @@ from kernelweave.mkl.features.ridge_paths import (
 )
 from kernelweave.mkl.features.row_newton import check_for_chunks, solve_on_chunks
 from kernelweave.mkl.kernel_problem import KernelProblem, MarginStep, Session
-from kernelweave.mkl.loop import Callback, minimise, most_work
+from kernelweave.mkl.loop import Callback, minimise
 from kernelweave.mkl.problem import MarginForm, Problem, RidgeForm
 from kernelweave.mkl.regularization import criteria_along, join_outputs, relax_path, squeeze
 from kernelweave.mkl.ridge_problem import RidgeProblem
 from kernelweave.mkl.steps.closed_form import ClosedForm
 from kernelweave.mkl.steps.dual_newton import DualNewton
-from kernelweave.mkl.steps.interior_point import InteriorPoint, has_interior
+from kernelweave.mkl.steps.interior_point import InteriorPoint
 from kernelweave.mkl.steps.newton import PATIENCE, Newton
 from kernelweave.mkl.steps.ridge_newton import RidgeStart, newton_result
 from kernelweave.mkl.weight_sets import Simplex, WeightSet
@@ -406,7 +406,8 @@ def along_costs(
             with one_blas_thread():
                 found = descent.solve(C)
         else:
-            found = solve_problem(kernels.at(C), method, warm=warm, **more)
+            with blas_threads_for(n_given):
+                found = solve_problem(kernels.at(C), method, warm=warm, **more)
             warm = WarmStart(found.weights, found.dual_coef)
             if features is not None:
                 here = features.at(C)
@@ -418,7 +419,7 @@ def along_costs(
 
 def solve_problem(
     problem: KernelProblem,
-    method: str = "auto",
+    method: str | Sequence[MarginStep] = "auto",
     *,
     tol: float,
     max_iter: int | None = None,
@@ -426,12 +427,14 @@ def solve_problem(
     callback: Callback | None = None,
     certified: bool = True,
 ) -> Solution:
-    """`solve_svm_mkl` on a checked problem; see `Session.certified`."""
-    steps = steps_of(method, problem)
-    with blas_threads_for(problem.gram.n_samples):
-        session = Session(problem, tol, warm or WarmStart(), certified)
-        work = None if max_iter is not None else most_work(problem.gram.n_samples, problem.gram.n_kernels)
-        return minimise(session, steps, max_iter=max_iter or MOST, callback=callback, work=work)
+    """`solve_svm_mkl` on a checked problem by a method or its `steps_of`; see `Session.certified`.
+
+    Paths limit the threads of BLAS, once for all of their solutions.
+    """
+    steps = steps_of(method, problem) if isinstance(method, str) else method
+    session = Session(problem, tol, warm or WarmStart(), certified)
+    work = None if max_iter is not None else problem.most_work
+    return minimise(session, steps, max_iter=max_iter or MOST, callback=callback, work=work)
 
 
 @cache
@@ -462,7 +465,7 @@ def steps_of(method: str, problem: KernelProblem) -> list[MarginStep]:
         return [DualNewton(), ClosedForm()]
     # the last use of Newton only refines
     turns: list[MarginStep] = [Newton(gives_way=True), InteriorPoint(), Newton(most=PATIENCE)]
-    if not has_interior(problem):
+    if not problem.has_interior:
         turns = [Newton()]
     if method == "auto" and possible[0] == "newton":
         return turns
@@ -486,7 +489,8 @@ def descent_on_features(
     """
 
     def on_kernels(part: KernelProblem, aim: float, start: WarmStart) -> Solution:
-        return solve_problem(part, tol=aim, max_iter=max_iter, warm=start)
+        with blas_threads_for(part.gram.n_samples):
+            return solve_problem(part, tol=aim, max_iter=max_iter, warm=start)
 
     descent = MarginDescent(problem, tol=tol, max_iter=max_iter, callback=callback, on_kernels=on_kernels)
     if w is None:

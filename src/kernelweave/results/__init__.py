@@ -5,7 +5,7 @@ All are frozen values. Some methods have further results and return a subclass.
 
 from __future__ import annotations
 
-from kernelweave.results.certificate import Certificate, Status, limit_reached, relative_gap
+from kernelweave.results.certificate import REACHED, Certificate, Status, relative_gap
 from kernelweave.results.path import Path
 from kernelweave.results.solution import (
     AlignmentSolution,
@@ -20,6 +20,7 @@ from kernelweave.results.solution import (
 )
 
 __all__ = [
+    "REACHED",
     "AlignmentSolution",
     "Ball",
     "Certificate",
@@ -32,6 +33,5 @@ __all__ = [
     "Status",
     "Verifier",
     "WarmStart",
-    "limit_reached",
     "relative_gap",
 ]

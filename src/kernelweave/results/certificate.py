@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernelweave._allowance import used_up
 from kernelweave._errors import capital
 from kernelweave._forms import ShortRepr
 
@@ -127,10 +126,8 @@ class Status(enum.Enum):
 REPLACED = (Status.CONVERGED, Status.STALLED, Status.MAX_ITER, Status.MAX_TIME, Status.ROUNDING)
 
 
-def limit_reached() -> Status | None:
-    """The status of what has to end now, by the limits of `kernelweave._allowance`; None while it may go on."""
-    reached = used_up()
-    return None if reached is None else Status.MAX_TIME if reached == "seconds" else Status.STALLED
+#: The status of what has to end by a limit that is `used_up`; None while it may go on.
+REACHED = {None: None, "seconds": Status.MAX_TIME, "work": Status.STALLED}
 
 
 def relative_gap(primal: float, gap: float) -> float:

@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Protocol, Self, TypeVar
 
@@ -88,8 +88,6 @@ class Stated(Verifier, Protocol):
 
 S = TypeVar("S", bound="Solution")
 
-#: What machines on one kernel do not have.
-NO_PROOF, NO_FEATURES = np.empty((0, 0)), np.empty(0)
 #: Arrays that are of the library of the kernels or features.
 GIVEN = ("weights", "dual_coef", "feature_coef")
 
@@ -338,46 +336,17 @@ class MachineSolution(Solution):
 
     Attributes
     ----------
-    support : array of int, shape (n_support,)
-        Rows with a nonzero coefficient.
     infeasibility : float
         Largest violation of a constraint of the dual problem: the box, and the sum of the coefficients.
     """
 
     intercept: float
-    support: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64), repr=False)
     infeasibility: float = 0.0
 
-    @classmethod
-    def of(
-        cls, b: Array, intercept: float, certificate: Certificate, *, n_iter: int, infeasibility: float
-    ) -> MachineSolution:
-        """The solution of these coefficients: the single weight is 1, and nonzero coefficients are the support.
-
-        Parameters
-        ----------
-        b : array of shape (n_samples,)
-            Coefficients of the dual problem.
-        intercept : float
-            The intercept.
-        certificate : Certificate
-            Bounds on the distance from the optimum.
-        n_iter : int
-            Number of steps.
-        infeasibility : float
-            Largest violation of a constraint of the dual problem.
-        """
-        return cls(
-            np.ones(1),
-            b,
-            intercept,
-            certificate,
-            n_iter,
-            proof=NO_PROOF,
-            feature_coef=NO_FEATURES,
-            support=np.flatnonzero(b),
-            infeasibility=infeasibility,
-        )
+    @cached_property
+    def support(self) -> NDArray[np.int64]:
+        """Rows with a nonzero coefficient."""
+        return np.flatnonzero(self.dual_coef)
 
 
 @inherits_attributes

@@ -10,12 +10,11 @@ from typing import Annotated, Any
 import joblib
 from numpy.typing import ArrayLike
 
-from kernelweave._checks import warn_user
+from kernelweave._checks import MEMORY_SHARE, memory_budget, warn_user
 from kernelweave._errors import InputError, KernelWarning
 from kernelweave._parameters import Function, OneOf, Whole, checked, shown
 from kernelweave._threads import one_blas_thread_each
 from kernelweave._types import Device, RowsLike
-from kernelweave.fitting.memory import MEMORY_SHARE, memory_budget
 from kernelweave.gram import BlockStatistics
 from kernelweave.rows.chunks import Source
 from kernelweave.rows.dask_rows import is_dask, on_workers

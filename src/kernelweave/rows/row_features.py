@@ -12,6 +12,7 @@ import joblib
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kernelweave._checks import memory_budget
 from kernelweave._devices import hosted
 from kernelweave._docstrings import texts_of
 from kernelweave._errors import InputError
@@ -19,7 +20,6 @@ from kernelweave._parameters import Function, OneOf, ReadableSignature, Whole, c
 from kernelweave._sparse import is_sparse
 from kernelweave._threads import one_blas_thread_each
 from kernelweave._types import Array, Index, RowsLike
-from kernelweave.fitting.memory import memory_budget
 from kernelweave.gram.chunked import ChunkedFeatures, ChunkWork, Vectors
 from kernelweave.gram.features import as_groups
 from kernelweave.gram.row_checks import check_rows

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kernelweave._checks import memory_budget
 from kernelweave._devices import is_foreign
 from kernelweave._errors import InputError
 from kernelweave._parameters import shown
 from kernelweave._sparse import is_sparse
-from kernelweave.fitting.memory import memory_budget
 from kernelweave.rows.chunks import (
     ArrayRows,
     FrameRows,

@@ -1,4 +1,4 @@
-"""Given tables as they are read: a matrix of numbers, or columns of numbers, categories, texts and other objects."""
+"""Given tables as they are read column by column: numbers, categories, texts, dates and other objects."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 
 from kernelweave._checks import InputError, is_missing
 from kernelweave._errors import capital
-from kernelweave._sparse import as_csr, is_sparse
-from kernelweave._types import DataFrame, TableLike, Values
+from kernelweave._types import DataFrame, TableLike
 from kernelweave.views.dates import at_zone, read_dates
 from kernelweave.views.selection import column_name, listing
-from kernelweave.views.tables import Cells, Table, is_frame
+from kernelweave.views.tables import Cells, is_frame
 
-__all__ = ["HINT", "Column", "GivenTable", "check_missing", "plain_array", "plain_frame", "read_table"]
+__all__ = ["HINT", "Column", "check_missing", "read_columns"]
 
 #: Advice for missing cells.
 HINT = "; estimators do it, in every fold anew, with missing='impute', or skip such cells with missing='skip'"
@@ -141,34 +140,8 @@ def _category(value: object) -> str | float:
     return float(value) if isinstance(value, numbers.Number) else str(value)  # type: ignore[arg-type]
 
 
-@dataclass(eq=False)
-class GivenTable:
-    """A table as it is given: names of columns if they have any, and a matrix of numbers, or column by column."""
-
-    names: list[str] | None
-    n_columns: int
-    values: Values | None = None
-    by_column: Sequence[Column] = ()
-
-    @property
-    def columns(self) -> Sequence[Column]:
-        """One by one."""
-        if self.values is None:
-            return self.by_column
-        values = self.values.toarray() if is_sparse(self.values) else self.values
-        return [Column(column) for column in values.T]
-
-
-def read_table(X: TableLike, *, missing: bool) -> GivenTable:
-    """Read a table, of which no memory is shared but that of sparse rows; raises if it is not a table."""
-    if isinstance(X, Table):
-        raise InputError("A Table is encoded already. Pass the original array or data frame.")
-    if is_sparse(X):
-        return GivenTable(None, X.shape[-1], as_csr(X, missing=missing))
-    if (array := plain_array(X)) is not None:
-        return GivenTable(None, array.shape[1], array.astype(np.float64))
-    if (frame := plain_frame(X, missing=missing)) is not None:
-        return GivenTable(frame[0], len(frame[0]), frame[1])
+def read_columns(X: TableLike, *, missing: bool) -> tuple[list[str] | None, list[Column]]:
+    """The names of a table, None without any, and its columns; raises if it is not a table."""
     if hasattr(X, "collect") and hasattr(type(X), "columns"):  # on the type: polars warns when asked
         raise InputError("Lazy frames cannot be used directly. Call .collect() first.")
     names, columns = _read_frame(X) if is_frame(X) else (None, _read_array(X))
@@ -180,33 +153,7 @@ def read_table(X: TableLike, *, missing: bool) -> GivenTable:
                 "least one."
             )
     check_missing([column.values for column in columns], names, allowed=missing)
-    return GivenTable(names, len(columns), by_column=columns)
-
-
-def plain_array(X: object) -> NDArray[np.generic] | None:
-    """Return `X` if it is a finite numeric matrix that need not be read column by column, else None."""
-    if type(X) is not np.ndarray or X.ndim != 2 or X.dtype.kind not in "fiub" or 0 in X.shape:
-        return None
-    return X if X.dtype.kind != "f" or np.isfinite(X).all() else None
-
-
-def plain_frame(X: Any, *, missing: bool) -> tuple[list[str], NDArray[np.float64]] | None:
-    """Names and numbers of a data frame that need not be read column by column, else None.
-
-    These are frames of NumPy's real numbers alone, under names that are strings and differ; finite ones, or missing if
-    that is allowed.
-    """
-    if not hasattr(X, "iloc") or not hasattr(X, "columns") or not all(X.shape):
-        return None
-    if not all(isinstance(kind, np.dtype) and kind.kind in "fiu" for kind in X.dtypes):
-        return None
-    names = list(X.columns)
-    if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        return None
-    # rows one after another, and no memory shared with the frame
-    values = np.array(X.to_numpy(dtype=np.float64), order="C")
-    fine = not np.isinf(values).any() if missing else np.isfinite(values).all()
-    return (list(map(str, names)), values) if fine else None
+    return names, columns
 
 
 def _read_array(X: TableLike) -> list[Column]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +15,7 @@ from kernelweave._errors import meant
 from kernelweave._parameters import Flag, checked
 from kernelweave._sparse import as_csr, is_sparse, to_dense
 from kernelweave._types import Features, TableLike, Values
-from kernelweave.views.columns import GivenTable, check_missing, plain_array, read_table
+from kernelweave.views.columns import Column, check_missing, read_columns
 from kernelweave.views.container import PrecomputedView, Views, holds_views, precomputed
 from kernelweave.views.dates import DateForm, at_zone, date_forms
 from kernelweave.views.levels import Levels
@@ -22,6 +23,64 @@ from kernelweave.views.selection import bullets, column_name, listing
 from kernelweave.views.tables import DATE, TEXT, BlockTable, Cells, GramTable, SparseTable, Table, as_sparse
 
 __all__ = ["GramEncoder", "TableEncoder", "ViewsEncoder", "as_table", "as_tables"]
+
+
+@dataclass(eq=False)
+class GivenTable:
+    """A table as it is given: names of columns if they have any, and a matrix of numbers, or column by column."""
+
+    names: list[str] | None
+    n_columns: int
+    values: Values | None = None
+    by_column: Sequence[Column] = ()
+
+    @property
+    def columns(self) -> Sequence[Column]:
+        """One by one."""
+        if self.values is None:
+            return self.by_column
+        values = self.values.toarray() if is_sparse(self.values) else self.values
+        return [Column(column) for column in values.T]
+
+
+def read_table(X: TableLike, *, missing: bool) -> GivenTable:
+    """Read a table, of which no memory is shared but that of sparse rows; raises if it is not a table."""
+    if isinstance(X, Table):
+        raise InputError("A Table is encoded already. Pass the original array or data frame.")
+    if is_sparse(X):
+        return GivenTable(None, X.shape[-1], as_csr(X, missing=missing))
+    if (array := plain_array(X)) is not None:
+        return GivenTable(None, array.shape[1], array.astype(np.float64))
+    if (frame := plain_frame(X, missing=missing)) is not None:
+        return GivenTable(frame[0], len(frame[0]), frame[1])
+    names, columns = read_columns(X, missing=missing)
+    return GivenTable(names, len(columns), by_column=columns)
+
+
+def plain_array(X: object) -> NDArray[np.generic] | None:
+    """Return `X` if it is a finite numeric matrix that need not be read column by column, else None."""
+    if type(X) is not np.ndarray or X.ndim != 2 or X.dtype.kind not in "fiub" or 0 in X.shape:
+        return None
+    return X if X.dtype.kind != "f" or np.isfinite(X).all() else None
+
+
+def plain_frame(X: Any, *, missing: bool) -> tuple[list[str], NDArray[np.float64]] | None:
+    """Names and numbers of a data frame that need not be read column by column, else None.
+
+    These are frames of NumPy's real numbers alone, under names that are strings and differ; finite ones, or missing if
+    that is allowed.
+    """
+    if not hasattr(X, "iloc") or not hasattr(X, "columns") or not all(X.shape):
+        return None
+    if not all(isinstance(kind, np.dtype) and kind.kind in "fiu" for kind in X.dtypes):
+        return None
+    names = list(X.columns)
+    if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        return None
+    # rows one after another, and no memory shared with the frame
+    values = np.array(X.to_numpy(dtype=np.float64), order="C")
+    fine = not np.isinf(values).any() if missing else np.isfinite(values).all()
+    return (list(map(str, names)), values) if fine else None
 
 
 class TableEncoder:

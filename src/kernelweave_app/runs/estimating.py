@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from kernelweave._callbacks import CallbackContext
+from kernelweave._checks import memory_budget
 from kernelweave._errors import InputError
 from kernelweave.estimators import BaseMKL
-from kernelweave.fitting.memory import memory_budget
 from kernelweave_app.runs.fitting import count_alphas, fit_model, make_model
 from kernelweave_app.runs.preparing import Prepared, Rows, classes_of, sample_rows, split
 from kernelweave_app.runs.spec import SURVIVAL, Spec

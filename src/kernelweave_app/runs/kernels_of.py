@@ -126,8 +126,7 @@ def known_kernels(bank: Any, X: DataFrame, task: str) -> list[Kernel]:
     """Kernels before a fit, those of a plain fit as the rows of a table ask for."""
     if bank is not None and not isinstance(bank, banks.DefaultViews | dict):
         return bank
-    from kernelweave.estimators.missing import looked_at
-    from kernelweave.estimators.view_kernels import kernels_of_views, places_of
+    from kernelweave.estimators.sources import kernels_of_views, looked_at, places_of
 
     table = as_table(X, missing=True)
     table = looked_at(table) if table.missing().any() else table

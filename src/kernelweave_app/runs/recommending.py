@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from kernelweave._checks import memory_budget
 from kernelweave._drawing import rounded
 from kernelweave._errors import InputError
 from kernelweave._forms import names_in, numbered
-from kernelweave.estimators.routes import TOO_MANY_ROWS, TOO_MANY_TILES
-from kernelweave.fitting.memory import memory_budget
+from kernelweave.estimators.sources import TOO_MANY_ROWS, TOO_MANY_TILES
 from kernelweave.views.groups import AUTO
 from kernelweave_app.runs.doubts import doubts_of_table
 from kernelweave_app.runs.fitting import OF_PATHS, chosen, unused_settings

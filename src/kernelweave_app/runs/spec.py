@@ -146,7 +146,7 @@ def _listed(module: str, names: str, *first: str) -> Later:
     return Later(lambda: OneOf(*dict.fromkeys([*first, *getattr(import_module(module), names)])))
 
 
-_MISSING = _listed("kernelweave.estimators.missing", "MISSING", "error", "drop")
+_MISSING = _listed("kernelweave.estimators.sources", "MISSING", "error", "drop")
 _NORMALIZERS = _listed("kernelweave.normalizers", "NORMALIZERS", "auto")
 _APPROXIMATIONS = _listed("kernelweave.kernels", "MAPS", "auto", "none")
 _PROBABILITIES = _listed("kernelweave.fitting.calibration", "METHODS", "none")

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._checks import memory_budget
 from kernelweave._drawing import SEQUENTIAL
 from kernelweave._errors import InputError
 from kernelweave.estimators.texts import columns_read
-from kernelweave.fitting.memory import memory_budget
 from kernelweave.gram.building import MAX_RANK_SHARE
 from kernelweave.kernels import TrainingRows
 from kernelweave.views import Table, as_table

@@ -256,7 +256,7 @@ class Studio(Looking):
 
     def check(self, data: Data, spec: Spec) -> Checked:
         """Check that a run would work; raises `InputError` if not."""
-        from kernelweave.fitting.memory import memory_budget
+        from kernelweave._checks import memory_budget
         from kernelweave.normalizers import resolve
         from kernelweave.views import as_table
 

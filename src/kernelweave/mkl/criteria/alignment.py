@@ -35,12 +35,12 @@ from kernelweave.machines.rounding import EPS, sum_error
 from kernelweave.mkl.certify import outside
 from kernelweave.mkl.frobenius import frobenius_norms, frobenius_products
 from kernelweave.results import (
+    REACHED,
     AlignmentSolution,
     Certificate,
     Solution,
     Statement,
     Status,
-    limit_reached,
 )
 
 
@@ -180,7 +180,7 @@ def solve_alignf(
         at = KernelTargets.of(stack, y, row_weight)
         most = 100 + 5 * len(at.used) if max_iter is None else max_iter
         u, n_iter = _nonnegative_least_squares(at.cosines, at.alignments[at.used], tol, most)
-    status = Status.MAX_ITER if n_iter >= most else limit_reached() or Status.STALLED
+    status = Status.MAX_ITER if n_iter >= most else REACHED[used_up()] or Status.STALLED
     weights = np.zeros(stack.n_kernels)
     weights[at.used] = u / (at.lengths * factors[at.used])
     return AlignmentSolution(

@@ -17,8 +17,8 @@ from kernelweave.gram import Gram, as_gram
 from kernelweave.machines.box import check_start
 from kernelweave.machines.losses import SquaredHinge
 from kernelweave.machines.machine import Machine
-from kernelweave.machines.rounding import EPS, sum_error
-from kernelweave.mkl.certify import entry_error, outside
+from kernelweave.machines.rounding import EPS, entry_error, sum_error
+from kernelweave.mkl.certify import outside
 from kernelweave.results import Certificate, Solution, Statement, Status
 
 #: Ridge used for lam = 0, as a share of the mean diagonal of the summed kernel: too small to affect the weights, and
@@ -125,7 +125,7 @@ def solve_easy_mkl(
             raise InputError("The kernels must not all be zero.")
         first = None if start is None else check_start(start, stack.n_samples)
         machine = Machine(labels, 1.0 / ridge, SquaredHinge(), row_weight, max_iter).solve(
-            K, tol=0.1 * tol, warm_start=first, entry_error=entry_error(stack)
+            K, tol=0.1 * tol, warm_start=first, entry_error=entry_error(int(stack.terms.sum()))
         )
         b = machine.dual_coef
         if not b.any():  # stopped before the first step: the means of the classes
@@ -220,17 +220,17 @@ class EasyProblem:
         elif self.lam == 0.0:
             rise, fall = product[used & (self.y > 0)].min(), product[used & (self.y < 0)].max()
             margin = max(float(rise - fall), 0.0)
-            lower = margin**2 / primal
-            certain = (
-                lower - 4.0 * margin * (unit + entry_error(self.gram)) * float(root.max()) * size / primal
-            )
+            lower, entries = margin**2 / primal, entry_error(int(self.gram.terms.sum()))
+            certain = lower - 4.0 * margin * (unit + entries) * float(root.max()) * size / primal
         else:
             machine = Machine(self.y, 1.0 / self.lam, SquaredHinge(), self.row_weight)
             lower = certain = 0.0
             # of the length that is best at the optimum, and of the one that the solver ended with
             for length in (2.0 / primal, 0.5 * float(np.abs(ended).sum())):
                 intercept = machine.loss.intercept(self.y, machine.costs, length * product)
-                found = machine.certify(K, length * b, intercept, entry_error=entry_error(self.gram))
+                found = machine.certify(
+                    K, length * b, intercept, entry_error=entry_error(int(self.gram.terms.sum()))
+                )
                 if math.isfinite(found.gap) and 2.0 / (found.primal + found.rounding) > certain:
                     lower, certain = 2.0 / found.primal, 2.0 / (found.primal + found.rounding)
         of_bound = min(lower, primal) - min(max(certain, 0.0), primal)

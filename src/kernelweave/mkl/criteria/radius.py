@@ -100,7 +100,7 @@ class RadiusMargin:
         if not r2 > FLAT * float(K.diagonal().mean()):
             nothing = Certificate("machine", math.inf, math.inf, 0.0, status=Status.STALLED)
             zero = np.zeros(len(K))
-            found = MachineSolution.of(zero, 0.0, nothing, n_iter=0, infeasibility=0.0)
+            found = MachineSolution(np.ones(1), zero, 0.0, nothing, n_iter=0)
             return Evaluation(t, math.inf, np.zeros_like(t), zero, found, ball)
         found = self._solve(machine, K / r2 if kind == "rkl" else K, tol, t)
         b = found.dual_coef

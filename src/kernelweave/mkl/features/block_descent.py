@@ -23,7 +23,7 @@ from kernelweave.machines.rounding import EPS
 from kernelweave.mkl.features.problem import Candidate, FeatureProblem, Values
 from kernelweave.mkl.ridge_problem import RidgeProblem
 from kernelweave.mkl.steps.ridge_newton import RidgeStart, newton_result
-from kernelweave.results import Certificate, Solution, Status, limit_reached
+from kernelweave.results import REACHED, Certificate, Solution, Status
 
 #: WorkingBlocks blocks descend to this multiple of tol: their own measure of the gap is from before the last sweep.
 INSIDE = 1.2
@@ -811,7 +811,9 @@ class FeatureDescent:
         if self.interrupted:
             status = Status.INTERRUPTED
         elif found.gap > self.tol * found.primal:
-            status = Status.MAX_ITER if point.n_iter >= self.max_iter else limit_reached() or Status.STALLED
+            status = (
+                Status.MAX_ITER if point.n_iter >= self.max_iter else REACHED[used_up()] or Status.STALLED
+            )
         return Certificate.of("joint", found.primal, found.own_gap, found.rounding, status, tol=self.tol)
 
     def _solution(

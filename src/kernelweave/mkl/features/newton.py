@@ -23,7 +23,7 @@ from kernelweave.mkl.features.problem import FeatureProblem, Values
 from kernelweave.mkl.features.weighted_rows import WeightedRows
 from kernelweave.mkl.kernel_problem import KernelProblem
 from kernelweave.mkl.weight_sets import WeightSet
-from kernelweave.results import Solution, Status, WarmStart, limit_reached, relative_gap
+from kernelweave.results import REACHED, Solution, Status, WarmStart, relative_gap
 
 #: Newton steps, by default.
 MOST = 500
@@ -313,7 +313,7 @@ class MarginDescent:
         """How it ends before a solution; None if it goes on."""
         if self.interrupted:
             return Status.INTERRUPTED
-        return Status.MAX_ITER if self.n_iter >= self.max_iter else limit_reached()
+        return Status.MAX_ITER if self.n_iter >= self.max_iter else REACHED[used_up()]
 
     def _solve_chosen(self, aim: float) -> tuple[Array, float, bool]:
         """Solve on the working blocks; returns coefficients of the rows, the intercept, and whether it stalled."""

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kernelweave._allowance import used_up
 from kernelweave._sparse import is_sparse
 from kernelweave._types import Array, Index
 from kernelweave.gram.base import pieces
@@ -19,7 +20,7 @@ from kernelweave.machines.smooth import Augmented, Smooth, unit_of
 from kernelweave.mkl.features.columns import WorkingColumns
 from kernelweave.mkl.features.norms import norm_of
 from kernelweave.mkl.features.problem import FeatureProblem, Values
-from kernelweave.results import Solution, Status, limit_reached, relative_gap
+from kernelweave.results import REACHED, Solution, Status, relative_gap
 
 #: A model is minimised to this share of the gap, or of its part that the step is for.
 MODEL_SHARE = 0.02
@@ -385,7 +386,7 @@ class RowMachine:
             self._bracket(*self._kept, enough=math.inf)
         assert self.best is not None
         best, problem = self.best, self.problem
-        status = self.status or (Status.INTERRUPTED if interrupted else limit_reached() or Status.MAX_ITER)
+        status = self.status or (Status.INTERRUPTED if interrupted else REACHED[used_up()] or Status.MAX_ITER)
         return problem.solution(
             best.weights, best.w, best.t, best.b,
             status=status, tol=tol, n_iter=len(self.trace), trace=problem.trace(self.trace), values=best.values,

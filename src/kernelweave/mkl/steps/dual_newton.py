@@ -18,10 +18,11 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from kernelweave._types import Array
+from kernelweave.machines.box import Trained
 from kernelweave.mkl.kernel_problem import FINEST, LOOSEST, KernelProblem, MarginStep, Point, Session
 from kernelweave.mkl.loop import Limits, Look, Loop, Moves
 from kernelweave.mkl.weight_sets import LpBall
-from kernelweave.results import Certificate, MachineSolution, Status
+from kernelweave.results import Status
 
 #: Gap of the machine at the first weights, and share of the square of the gap to which the others are solved.
 FIRST_TOL = 1e-2
@@ -59,8 +60,7 @@ class DualNewton(MarginStep):
         while True:
             weights = ball.best(problem.quad_of(b, V))
             values = machine.values(b, weights @ V)
-            certificate = Certificate.of("machine", values.primal, values.gap, 0.0, Status.STALLED)
-            way = MachineSolution.of(b, values.intercept, certificate, n_iter=0, infeasibility=0.0)
+            way = Trained(b, values.intercept, values.primal, values.gap, 0.0, Status.STALLED)
             at = Point(weights, way)
             enough = values.gap <= problem.allowed_gap(at, sharp)
             slow, last = values.gap > 0.1 * last, values.gap

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._types import Array, Index
-from kernelweave.mkl.kernel_problem import KernelProblem, MarginStep, Point, Session
+from kernelweave.mkl.kernel_problem import MarginStep, Point, Session
 from kernelweave.mkl.loop import Look, Loop, Moves
 from kernelweave.mkl.steps.interior_system import MOST_CUTS, State, System
 from kernelweave.mkl.weight_sets import ShareSet
@@ -55,13 +55,6 @@ LOOSE = 1e-2
 OFFSET = 0.1
 
 
-def has_interior(problem: KernelProblem) -> bool:
-    """Whether the set of weights is more than a point, and the dual of the machine a quadratic program."""
-    weight_set = problem.weight_set
-    fits = isinstance(weight_set, ShareSet) and weight_set.has_interior(problem.gram.n_kernels)
-    return fits and problem.machine.loss.quadratic and problem.machine.fit_intercept
-
-
 @dataclass(eq=False)
 class InteriorPoint(MarginStep):
     """Predictor-corrector steps from the middle of the box, on a growing part of the kernels if they are many.
@@ -81,7 +74,7 @@ class InteriorPoint(MarginStep):
         assert isinstance(weight_set, ShareSet)
         m = problem.n_kernels
         equal = weight_set.start(m)
-        interior = has_interior(problem)
+        interior = problem.has_interior
         # also checks the labels and weights of rows
         first = session.solve(equal, LOOSE if interior else tol, session.warm.dual_coef)
         self._best = best = session.result(first, Status.STALLED, loop)

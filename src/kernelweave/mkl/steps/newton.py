@@ -78,7 +78,7 @@ class Newton(MarginStep):
             at = session.solve(weights, inner, b)
             machine = at.machine
             b = machine.dual_coef
-            own, primal = machine.certificate.own_gap, machine.certificate.primal
+            own, primal = machine.own_gap, machine.primal
             # J is certainly larger than before
             if accepted is not None and primal - own > (level := accepted[0]) + 1e-14 * abs(level):
                 # shorten the step, then damp the model
@@ -96,33 +96,34 @@ class Newton(MarginStep):
             rejected = 0
             damping = max(0.1 * damping, 1e-10)
             V = problem.products(b, working)
-            q = problem.quad_of(b, V, working)
+            q = V @ b
+            if problem.residual is not None:
+                q += problem.residual[working] * float(b @ b)
             level = float(weights[working] @ q)
             outer = 0.5 * max(0.0, weight_set.support(q) - level)
-            allowed = problem.allowed_gap(at, session.tol)
-            checks = outer <= max(0.5 * allowed, min(CHECK_SHARE * known, CHECK_LARGEST * abs(primal)))
-            if checks or own + outer <= allowed:
-                if len(working) < n_kernels:
-                    quadratic_forms = problem.quad(b)
-                    quadratic_forms[working] = q
-                    outer = 0.5 * max(0.0, weight_set.support(quadratic_forms) - level)
-                known = outer
-                if outer > 0.5 * allowed and len(working) < n_kernels:
+            wanted = session.tol * abs(primal)
+            checks = outer <= max(0.5 * wanted, min(CHECK_SHARE * known, CHECK_LARGEST * abs(primal)))
+            if len(working) < n_kernels and (checks or own + outer <= wanted):
+                quadratic_forms = problem.quad(b)
+                quadratic_forms[working] = q
+                known = outer = 0.5 * max(0.0, weight_set.support(quadratic_forms) - level)
+                if outer > 0.5 * wanted:
                     grown = np.union1d(working, _working_set(shares, quadratic_forms, weight_set))
                     if len(grown) > len(working):
                         working = grown
                         V = problem.products(b, working)
                         q = quadratic_forms[working]
             gap = own + outer
-            arrived = Status.CONVERGED if gap <= allowed else None
-            yield Look(at, primal, gap, int(np.count_nonzero(weights)), arrived)
+            arrived = gap <= wanted and gap <= problem.allowed_gap(at, session.tol)
+            status = Status.CONVERGED if arrived else None
+            yield Look(at, primal, gap, int(np.count_nonzero(weights)), status)
             # a warm machine within the tolerance does not change with the step: use a smaller tolerance
             inner = max(inner_tol(outer / abs(primal), session.tol) * 0.1**loop.idle, FINEST)
             if own > outer:
                 # the remaining gap is that of the machine
                 inner = min(inner, 0.1 * relative_gap(primal, own))
-                if machine.certificate.status in (Status.STALLED, Status.ROUNDING):
-                    return machine.certificate.status
+                if machine.status in (Status.STALLED, Status.ROUNDING):
+                    return machine.status
             first, second = weight_set.slopes(shares[working])
             gains = q * first
             B = first[:, None] * session.machine.curvature(session.kernel, b, V) * first
@@ -133,25 +134,21 @@ class Newton(MarginStep):
 
 def _first(session: Session, weight_set: ShareSet) -> tuple[Array, Array]:
     """Starting shares, and quadratic forms that rank the kernels: those of the machine on the average kernel."""
-    problem, warm = session.problem, session.warm
-    if warm.weights is not None and warm.dual_coef is not None:
-        return _shares_of(warm.weights, weight_set), problem.quad(warm.dual_coef)
-    equal = weight_set.start(problem.n_kernels)
-    b = session.solve(equal, LOOSEST, warm.dual_coef).machine.dual_coef
-    session.warm, quadratic_forms = WarmStart(warm.weights, b), problem.quad(b)
-    if warm.weights is not None:
-        return _shares_of(warm.weights, weight_set), quadratic_forms
-    shares = np.zeros(len(quadratic_forms))
-    few = max(min(FIRST, len(quadratic_forms)), weight_set.fewest)
+    problem, weights, b = session.problem, session.warm.weights, session.warm.dual_coef
+    m = problem.gram.n_kernels
+    if weights is None or b is None:
+        b = session.solve(weight_set.start(m), LOOSEST, b).machine.dual_coef
+        session.warm = WarmStart(weights, b)
+    quadratic_forms = problem.quad(b)
+    if weights is not None:
+        # weights inside the set are scaled to its boundary
+        shares = weight_set.shares(weights)
+        total = float(shares.sum())
+        return (shares / total if total > 0.0 else np.full(m, 1.0 / m)), quadratic_forms
+    shares = np.zeros(m)
+    few = max(min(FIRST, m), weight_set.fewest)
     shares[np.argsort(-quadratic_forms, kind="stable")[:few]] = 1.0 / few
     return shares, quadratic_forms
-
-
-def _shares_of(weights: Array, weight_set: ShareSet) -> Array:
-    """Shares that sum to 1: weights inside the set are scaled to its boundary."""
-    shares = weight_set.shares(weights)
-    total = float(shares.sum())
-    return shares / total if total > 0.0 else np.full(len(shares), 1.0 / len(shares))
 
 
 def _working_set(shares: Array, quadratic_forms: Array, weight_set: ShareSet) -> Index:
