@@ -11,7 +11,7 @@ import pytest
 from scipy.optimize import nnls
 
 import kernelweave as kw
-from journeys import NEAR, OF_ROUNDING, journey, of_certificates, settings_of, verdicts
+from journeys import NEAR, verdicts
 from kernelweave.gram import FactorGram, PackedGram, as_gram, gram_from_stack
 from kernelweave.mkl import frobenius
 from kernelweave.mkl.criteria import alignment as module
@@ -19,9 +19,6 @@ from kernelweave.solvers import solve_align, solve_alignf, solve_easy_mkl
 from oracles import conic_value, factor_of
 from problems import compress, needs_long_double, rbf_stack
 from test_gram import FORMS
-
-#: Whose limits and defaults are recorded.
-MODULES = ["criteria.alignment", "criteria.easy_mkl", "frobenius", "problems"]
 
 
 def make_data(n, rng):
@@ -750,5 +747,3 @@ def test_weights_before_a_machine(form, monkeypatch, recorded):
         recorded(f"easy {lam}, verdict", verdicts(problem, found), **NEAR)
         recorded(f"easy {lam}, verdict, rounding", of_certificates(problem, found), rtol=OF_ROUNDING)
     recorded("statements", [vars(problem.statement(found))])
-    if form == "matrices":
-        recorded("limits and defaults", settings_of(*MODULES))

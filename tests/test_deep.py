@@ -15,7 +15,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.exceptions import ConvergenceWarning
 
 import kernelweave as kw
-from journeys import NEAR, journey, settings_of
+from journeys import NEAR
 from kernelweave import InputError
 from kernelweave._loops import HAS_EXTENSION
 from kernelweave.gram import gram_from_stack
@@ -29,9 +29,6 @@ from kernelweave.mkl.deep import DeepKernel, DeepSession, Descent, Validation, s
 from kernelweave.mkl.layers import DeepSolution, Layers
 from kernelweave.mkl.steps.descent import ProjectedGradient
 from problems import targets_for
-
-#: Whose limits and defaults are recorded.
-MODULES = ["deep", "criteria.deep", "layers"]
 
 PAPER = (Linear(), RBF(1.0), Polynomial(2, 1.0), Polynomial(3, 1.0))
 
@@ -789,8 +786,6 @@ def test_the_way_of_the_descent(name, recorded):
     for classification in (True, False):
         checked = Validation(machine, rows[:16], rows[16:], Logistic(), classification=classification)
         recorded(f"validation {classification}", checked.loss(kernel.forward(kernel.uniform())), **NEAR)
-    if name == "span":
-        recorded("limits and defaults", settings_of(*MODULES))
 
 
 @pytest.mark.parametrize("normalized", [True, False])

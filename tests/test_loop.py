@@ -9,13 +9,9 @@ import numpy as np
 import pytest
 
 import kernelweave as kw
-from journeys import settings_of
 from kernelweave._allowance import LEFT, allowed
 from kernelweave.mkl.loop import WORK, WORK_EACH, Limits, Look, Loop, Step, minimise, most_work
 from kernelweave.results import Certificate, Solution, Status
-
-#: Whose limits and defaults are recorded.
-MODULES = ["loop"]
 
 
 def looks(gaps, *, end=Status.STALLED, objective=lambda k: 1.0):
@@ -319,4 +315,3 @@ def test_a_table_of_ways_and_limits(recorded):
             status.name, loop.n_iter, loop.idle, loop.best.point, loop.here.point, len(told), told[-1], loop.arrays()
         ]  # fmt: skip
     recorded("found", found)
-    recorded("limits and defaults", settings_of(*MODULES))

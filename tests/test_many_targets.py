@@ -15,7 +15,7 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import KFold
 
 import kernelweave as kw
-from journeys import NEAR, OF_ROUNDING, journey, roundings, settings_of
+from journeys import NEAR
 from kernelweave._checks import InputError
 from kernelweave.estimators import own_targets
 from kernelweave.fitting.rowless import RowlessSource
@@ -26,9 +26,6 @@ from kernelweave.mkl.many_targets import EACH, ROUNDS, bytes_needed, most_looks,
 from kernelweave.mkl.regularization import compute_criteria
 from kernelweave.mkl.ridge_problem import make_problem
 from kernelweave.results import Status
-
-#: Whose limits and defaults are recorded.
-MODULES = ["many_targets"]
 
 N, T = 90, 4
 RNG = np.random.default_rng(3)
@@ -472,5 +469,3 @@ def test_the_way_of_the_search(case, monkeypatch, recorded):
     recorded("the rest", {name: value for name, value in vars(found).items() if name != "solution"}, **NEAR)
     recorded("told", told[-1])
     recorded("roundings", roundings(found.solution), rtol=OF_ROUNDING)
-    if case == "all":
-        recorded("limits and defaults", settings_of(*MODULES))

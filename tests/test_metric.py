@@ -12,7 +12,7 @@ import pytest
 from sklearn.base import clone
 
 import kernelweave as kw
-from journeys import NEAR, settings_of
+from journeys import NEAR
 from kernelweave._errors import InputError
 from kernelweave.estimators import metric as trying
 from kernelweave.fitting.source import TableSource
@@ -27,9 +27,6 @@ from kernelweave.persistence.states import from_state, to_state
 from kernelweave.views import Table
 from kernelweave_app.reports import close, draw_pictures
 from kernelweave_app.studio.results import describe_weights
-
-#: Whose limits and defaults are recorded.
-MODULES = ["metric"]
 
 
 @pytest.fixture
@@ -521,8 +518,6 @@ def test_the_way_of_learning(by, form, recorded):
     square = found.matrix.T @ found.matrix
     recorded("metric", {**vars(found), "matrix": square, "history": found.history[-1]}, rtol=1e-3)
     recorded("alike rows", vars(learn_metric(np.ones((3, 2)), Y[:3], by=by, form=form)))
-    if by == "ard":
-        recorded("limits and defaults", settings_of(*MODULES))
 
 
 def test_the_best_ridge_and_its_coefficients(recorded):

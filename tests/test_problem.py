@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import kernelweave as kw
-from journeys import NEAR, OF_ROUNDING, settings_of
+from journeys import NEAR
 from kernelweave._checks import InputError
 from kernelweave.gram import FactorGram, as_gram, gram_from_stack
 from kernelweave.machines.machine import Machine
@@ -33,9 +33,6 @@ from kernelweave.results import WarmStart
 from known_sets import KNOWN
 from oracles import mkl_primal_by_conic
 from problems import compress
-
-#: Whose limits and defaults are recorded.
-MODULES = ["problem", "solve", "certify", "on_stack", "published"]
 
 SETS = {known.name: known for known in KNOWN}
 LOSSES = ("squared", "hinge", "squared-hinge", "logistic", "epsilon-insensitive")
@@ -549,8 +546,6 @@ def test_solutions_and_what_problems_say_of_them(form, loss, fixed, recorded):
         recorded(
             f"{name}, from a start", [again.n_iter, again.status.name, again.primal], rtol=1e-3, atol=1e-4
         )
-    if (form, loss) == ("matrices", "hinge"):
-        recorded("limits and defaults", settings_of(*MODULES))
 
 
 def test_bounds_of_truncated_kernels(fixed, recorded):

@@ -12,7 +12,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import kernelweave as kw
-from journeys import NEAR, OF_ROUNDING, journey, of_certificates, roundings, settings_of, verdicts
+from journeys import NEAR, verdicts
 from kernelweave import InputError, solve_meb, solve_rkl, solve_svc, solve_svm_mkl
 from kernelweave.gram import as_gram, gram_from_stack
 from kernelweave.kernels import Linear
@@ -35,9 +35,6 @@ from kernelweave.results import Certificate, MachineSolution, Status
 from kernelweave.solvers import KernelFamily, solve_radius
 from oracles import rkl_by_conic
 from problems import rbf_stack
-
-#: Whose limits and defaults are recorded.
-MODULES = ["radius", "criteria.radius", "steps.rkl", "steps.descent", "families", "problems"]
 
 N = 40
 CRITERIA = [
@@ -987,8 +984,6 @@ def test_the_way_of_a_criterion(name, monkeypatch, recorded):
     recorded("roundings", roundings(found), rtol=OF_ROUNDING)
     start = np.arange(1.0, gram.shape[-1] + 1)
     recorded("from a start", journey(solve_radius(gram, y, 4.0, kind, start=start, **given)), **ROUGH)
-    if name == "rkl, squares":
-        recorded("limits and defaults", settings_of(*MODULES))
 
 
 def test_the_way_of_cutting_planes(monkeypatch, recorded):

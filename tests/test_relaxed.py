@@ -10,7 +10,7 @@ import pytest
 from scipy.linalg import cho_factor, cho_solve
 
 import kernelweave as kw
-from journeys import NEAR, journey, settings_of
+from journeys import NEAR
 from kernelweave import InputError, rls2_path, solve_rls2
 from kernelweave.gram import FactorGram, gram_from_stack
 from kernelweave.mkl import regularization
@@ -24,9 +24,6 @@ from kernelweave.mkl.ridge_problem import make_problem
 from kernelweave.results import Path, RelaxedSolution
 from problems import compress, needs_long_double
 from problems import make_problem as named_problem
-
-#: Whose limits and defaults are recorded.
-MODULES = ["regularization"]
 
 
 @pytest.fixture
@@ -498,8 +495,6 @@ def test_a_ridge_for_every_alpha(kind, method, monkeypatch, recorded):
     shared = rls2_path(stack, Y, [0.02], relax=[0.3, 0.02, 0.1], **given)
     recorded("shared", journey(shared), **NEAR)
     assert not shared.dual_coef[..., 1].any()
-    if (kind, method) == ("dense", "a reduction"):
-        recorded("limits and defaults", settings_of(*MODULES))
 
 
 def test_where_a_path_begins(monkeypatch, recorded):

@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import minimize
 
 import kernelweave as kw
-from journeys import NEAR, journey, settings_of
+from journeys import NEAR
 from kernelweave.gram import as_gram
 from kernelweave.kernels import RBF, Linear, Polynomial
 from kernelweave.learners import RLS2, NonlinearRLS2
@@ -16,9 +16,6 @@ from kernelweave.machines.losses import Squared, SquaredHinge
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.second_layer import SecondLayer, solve_second_layer
 from kernelweave.results import Certificate, Solution
-
-#: Whose limits and defaults are recorded.
-MODULES = ["second_layer"]
 
 KERNELS = [RBF(gamma=1.0).on([j]) for j in range(4)]
 SECOND = {"rbf": RBF(gamma=0.5), "polynomial": Polynomial(degree=2), "linear": Linear()}
@@ -242,5 +239,3 @@ def test_the_way_of_the_descent(loss, second, recorded):
     first = found.upper.first
     recorded("first layer", [first.coef, first.values, *found.upper.diagonals], **NEAR)
     recorded("decisions", decisions(stack_of(X), found), **NEAR)
-    if (loss, second) == ("squares", "rbf"):
-        recorded("limits and defaults", settings_of(*MODULES))

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import kernelweave as kw
-from journeys import settings_of
 from kernelweave.mkl.weight_sets import (
     AlternatingSet,
     CappedSimplex,
@@ -31,9 +30,6 @@ from kernelweave.mkl.weight_sets import (
 )
 from known_sets import KNOWN, every_projection, every_set
 from oracles import conic_value
-
-#: Whose limits and defaults are recorded.
-MODULES = ["weight_sets"]
 
 vectors = arrays(np.float64, st.integers(5, 9), elements=st.floats(-3, 3))
 nonnegative = arrays(np.float64, st.integers(5, 9), elements=st.floats(0, 1e3))
@@ -591,7 +587,6 @@ def test_statements_of_sets(recorded):
     with pytest.raises(kw.InputError) as refused:
         CappedSimplex(0.3).gain(even + [0.2 * (k == 0) for k in range(4)], np.array([1.0, 0.5, 0.2, 0.1]))
     recorded("refused", str(refused.value))
-    recorded("limits and defaults", settings_of(*MODULES))
 
 
 def test_a_share_set_of_ones_own_has_the_formulas_of_the_simplex(recorded):
