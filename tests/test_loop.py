@@ -311,7 +311,6 @@ def test_a_table_of_ways_and_limits(recorded):
         told = []
         loop = Loop(9, lambda *now, told=told: told.append(now))
         status = loop.run(moves(), limits[limit])
-        found[f"{way}, {limit}"] = [
-            status.name, loop.n_iter, loop.idle, loop.best.point, loop.here.point, len(told), told[-1], loop.arrays()
-        ]  # fmt: skip
+        numbers = [loop.n_iter, loop.idle, loop.best.point, loop.here.point, len(told), told[-1]]
+        found[f"{way}, {limit}"] = [status.name, *numbers, list(loop.arrays().values())]
     recorded("found", found)
