@@ -34,8 +34,9 @@ def verdicts(problem, found) -> list[str]:
 
 def defaults_of(*functions) -> dict[str, dict[str, str]]:
     """Defaults of public functions, by their names and those of their parameters."""
-    given = {one.__name__: inspect.signature(one).parameters.items() for one in functions}
-    return {
-        name: {key: str(one.default) for key, one in parameters if one.default is not inspect.Parameter.empty}
-        for name, parameters in given.items()
-    }
+    found: dict[str, dict[str, str]] = {}
+    for one in functions:
+        given = {key: what.default for key, what in inspect.signature(one).parameters.items()}
+        known = {key: value for key, value in given.items() if value is not inspect.Parameter.empty}
+        found[one.__name__] = {key: getattr(value, "__name__", str(value)) for key, value in known.items()}
+    return found
