@@ -8,6 +8,7 @@ import tracemalloc
 import numpy as np
 import pytest
 from scipy.linalg import cho_factor, cho_solve
+from scipy.stats import multivariate_normal
 
 import kernelweave as kw
 from kernelweave import InputError, rls2_path, solve_rls2
@@ -507,3 +508,28 @@ def test_where_a_path_begins(monkeypatch, recorded):
                 problem, _ = make_problem(stack, np.column_stack([y, 2 * np.abs(y)]), weights)
                 found[f"{kind}, {form}, {rows}"] = regularization.alpha_range(problem)
     recorded("ranges", found, rtol=1e-3)
+
+
+@pytest.mark.parametrize("alpha", [0.3, np.inf])
+def test_the_evidence_is_the_density_of_the_targets(alpha):
+    """Of a Gaussian process with the stated noise, which is the best one; a weight is a repetition."""
+    gram, y = named_problem("mixed", np.random.default_rng(0))
+    counts = 1.0 + np.arange(len(y)) % 3
+    again = np.repeat(np.arange(len(y)), counts.astype(int))
+    weights = np.linspace(0.0, 1.0, gram.shape[-1])
+    Y = np.column_stack([y, 2.0 * np.abs(y), 0.0 * y])
+    problem, _ = make_problem(gram, Y, counts)
+    C = np.zeros(Y.T.shape) if np.isinf(alpha) else ridge_path(problem, weights, np.array([alpha]))[0][0]
+    variance, evidence = gaussian_process(problem, alpha, weights, C)
+    K = 0.0 * np.eye(len(again)) if np.isinf(alpha) else (gram @ weights)[np.ix_(again, again)] / alpha
+    for target, v, found in list(zip(Y.T, variance, evidence, strict=True))[:2]:
+        values = [
+            multivariate_normal(np.zeros(len(again)), t * (K + np.eye(len(again)))).logpdf(target[again])
+            for t in (v, 0.9 * v, 1.1 * v)
+        ]
+        assert found == pytest.approx(values[0], rel=1e-9)
+        assert values[0] > max(values[1:])
+    assert (variance[2], evidence[2]) == (0.0, np.inf)
+    if np.isfinite(alpha):
+        log_det = problem.system(weights, alpha).log_det()
+        np.testing.assert_allclose(gaussian_process(problem, alpha, weights, C, log_det)[1][:2], evidence[:2])

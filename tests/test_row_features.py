@@ -597,3 +597,19 @@ def test_the_way_of_the_passes(data: tuple[np.ndarray, ...], case: str, monkeypa
     record_solved(recorded, "from a start", one)
     assert [now[0] for now in told] == list(range(1, one.n_iter + 1))
     assert told[-1][1] == pytest.approx(one.primal, rel=1e-7)
+
+
+@pytest.mark.parametrize("loss", ["squared-hinge", "hinge"])
+def test_rows_without_an_intercept(data: tuple[np.ndarray, ...], small_sample: None, loss: str) -> None:
+    Z, y = data[0][:700], data[1][:700]
+    rows, stack = kw.RowFeatures(in_chunks(Z, y), groups=GROUPS), kw.FeatureStack(Z, GROUPS)
+    one, held = (
+        kw.solve(kw.Problem(kernels, target, loss, C=0.02, fit_intercept=False), tol=1e-5)
+        for kernels, target in ((rows, None), (stack, y))
+    )
+    assert one.intercept == held.intercept == 0.0
+    assert one.status is held.status is kw.solvers.Status.CONVERGED
+    assert one.dual <= held.primal
+    assert held.dual <= one.primal
+    # coefficients need not sum to zero
+    assert abs(one.dual_coef.sum()) > 1e-3
