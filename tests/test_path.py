@@ -11,7 +11,6 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import kernelweave as kw
-from journeys import settings_of
 from kernelweave.gram import FactorGram
 from kernelweave.mkl.regularization import compute_criteria, smallest_single
 from kernelweave.mkl.ridge_problem import make_problem as solver_problem
