@@ -39,3 +39,8 @@ def test_large_arrays_are_compared_in_every_entry():
 def test_what_has_no_plain_form_is_refused():
     with pytest.raises(TypeError, match="Turn this into numbers"):
         plain(object())
+
+
+def test_what_processors_change_is_refused():
+    with pytest.raises(TypeError, match=r"Not the same on every processor: \['n_iter'\]"):
+        plain({"primal": 1.0, "n_iter": 3})
