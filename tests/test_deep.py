@@ -27,6 +27,7 @@ from kernelweave.machines.machine import Machine
 from kernelweave.mkl.criteria.deep import DualValue, OutOfFold, SpanBound, Spans, TrainingError
 from kernelweave.mkl.deep import DeepKernel, DeepSession, Descent, Validation, solve_deep
 from kernelweave.mkl.layers import DeepSolution, Layers
+from kernelweave.mkl.loop import Loop
 from kernelweave.mkl.steps.descent import ProjectedGradient
 from problems import targets_for
 
@@ -96,7 +97,7 @@ def test_every_step_of_the_projected_gradient_gains_a_share_of_what_it_promises(
         look=lambda here, counts=True: here,
     )
     step = ProjectedGradient(spectral=spectral, scaled=scaled)
-    looks = list(itertools.islice(step.moves(session, None), 60))
+    looks = list(itertools.islice(step.moves(session, Loop(60)), 60))
     for here, there in itertools.pairwise(looks):
         promised = here.gradient @ (here.t - there.t)
         assert here.value - there.value >= 1e-3 * promised > 0.0
