@@ -192,8 +192,12 @@ def measure_c_path(repeat: int) -> dict[str, Any]:
 class _Alternation(ClosedForm):
     """The published alternation, which never gives way."""
 
-    def limits(self, session: Session) -> Limits:
-        return Limits()
+    def moves(self, session: Session, loop: Loop[Point]) -> Moves[Point]:
+        rounds = super().moves(session, loop)
+        first = next(rounds)
+        loop.limits = Limits()
+        yield first
+        return (yield from rounds)
 
 
 def measure_elastic_net(repeat: int) -> dict[str, Any]:

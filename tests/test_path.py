@@ -4,14 +4,12 @@ Modules: `mkl/path`, `mkl/solve`, `results/path`.
 """
 
 from dataclasses import replace
-from importlib import import_module
 
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
 import kernelweave as kw
-from journeys import settings_of
 from kernelweave.gram import FactorGram
 from kernelweave.mkl.regularization import compute_criteria, smallest_single
 from kernelweave.mkl.ridge_problem import make_problem as solver_problem
@@ -571,8 +569,3 @@ def test_solutions_are_collected_until_one_is_the_last():
         Path.collect(solutions(0), 4)
     measure = lambda everything: {"df": np.zeros(4)}  # noqa: E731
     assert Path.collect(solutions(), 4, measure=measure).df.tolist() == [0.0] * 4
-
-
-@pytest.mark.parametrize("module", ["path", "solve", "loop"])
-def test_limits_and_defaults(module, recorded):
-    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))

@@ -7,7 +7,6 @@ Modules: `rows/row_features`, `rows/validation`, `gram/chunked`, `mkl/features/r
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 
 import joblib
@@ -17,7 +16,7 @@ from scipy import sparse
 from sklearn.metrics import roc_auc_score
 
 import kernelweave as kw
-from journeys import NEAR, OF_ROUNDING, journey, roundings, settings_of
+from journeys import in_few_iterations, record_solved
 from kernelweave.gram.chunked import ChunkedFeatures, SampledRows
 from kernelweave.mkl.features import newton
 from kernelweave.rows import sampling, sources
@@ -628,35 +627,43 @@ def test_passes_over_chunks_are_those_over_rows(size, kind) -> None:
 
 
 @pytest.mark.parametrize("case", [*LOSSES, "elastic net", "whole", "few passes"])
+@pytest.mark.parametrize("case", ["logistic", "squared-hinge", "elastic net", "whole"])
 def test_the_way_of_the_passes(data: tuple[np.ndarray, ...], case: str, monkeypatch, recorded) -> None:
-    loss = case if case in LOSSES else "logistic"
-    Z, labels, targets = (one[:900] for one in data)
+    Z, y = data[0][:900], data[1][:900]
     if case != "whole":
         monkeypatch.setattr(sampling, "LEAST", 250)
         monkeypatch.setattr(sampling, "ROWS", 1)
-    y = targets if loss == "epsilon-insensitive" else labels
     weight = np.where(np.arange(900) % 7 == 3, 0.0, 0.5 + np.arange(900) / 900)
     rows = kw.RowFeatures(in_chunks(Z, y, weight, size=350), groups=GROUPS)
     given = {
-        "loss": loss,
-        "tol": 1e-4 if loss in ("hinge", "epsilon-insensitive") else 1e-6,
+        "loss": case if case in LOSSES else "logistic",
+        "tol": 1e-8,
         "weight_set": kw.weight_sets.ElasticNet(0.6) if case == "elastic net" else "simplex",
         "scale": np.array([2.0, 1.0, 0.5, 0.7]),
-        "max_iter": 2 if case == "few passes" else 5 if case in ("hinge", "epsilon-insensitive") else None,
     }
-    if case in ("hinge", "epsilon-insensitive"):
-        # the solution on a sample depends on rounding
-        start = kw.results.WarmStart(feature_coef=np.linspace(0.1, -0.1, 12), intercept=0.2)
-        path = [kw.solve_svm_mkl(rows, None, C, start=start, **given) for C in (1e-3, 1e-2)]
-    else:
-        path = kw.solvers.svm_mkl_path(rows, None, [1e-3, 1e-2, 1e-1], **given).solutions
-    recorded("journey", journey(path), **NEAR)
-    recorded("roundings", roundings(path), rtol=OF_ROUNDING)
+    path = kw.solvers.svm_mkl_path(rows, None, [1e-3, 1e-2, 1e-1], **given)
+    record_solved(recorded, "path", path, "feature_coef", "intercept")
+    in_few_iterations(path, 30)
     told: list[tuple[float, ...]] = []
-    one = kw.solve_svm_mkl(rows, None, 0.03, start=path[1], callback=lambda *now: told.append(now), **given)
-    recorded("from a start", [journey(one), told], **NEAR)
+    one = kw.solve_svm_mkl(
+        rows, None, 0.03, start=path.at(1), callback=lambda *now: told.append(now), **given
+    )
+    record_solved(recorded, "from a start", one)
+    assert [now[0] for now in told] == list(range(1, one.n_iter + 1))
+    assert told[-1][1] == pytest.approx(one.primal, rel=1e-7)
 
 
-@pytest.mark.parametrize("module", ["features.row_machine", "features.row_newton"])
-def test_limits_and_defaults(module, recorded) -> None:
-    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))
+@pytest.mark.parametrize("loss", ["squared-hinge", "hinge"])
+def test_rows_without_an_intercept(data: tuple[np.ndarray, ...], small_sample: None, loss: str) -> None:
+    Z, y = data[0][:700], data[1][:700]
+    rows, stack = kw.RowFeatures(in_chunks(Z, y), groups=GROUPS), kw.FeatureStack(Z, GROUPS)
+    one, held = (
+        kw.solve(kw.Problem(kernels, target, loss, C=0.02, fit_intercept=False), tol=1e-5)
+        for kernels, target in ((rows, None), (stack, y))
+    )
+    assert one.intercept == held.intercept == 0.0
+    assert one.status is held.status is kw.solvers.Status.CONVERGED
+    assert one.dual <= held.primal
+    assert held.dual <= one.primal
+    # coefficients need not sum to zero
+    assert abs(one.dual_coef.sum()) > 1e-3

@@ -15,7 +15,7 @@ from kernelweave.machines import cox
 from kernelweave.machines.losses import Cox
 from kernelweave.machines.machine import Machine
 from oracles import conic_value, factor_of
-from recording import differences, plain
+from recording import differences, outcome, plain, told
 
 SETS = [
     kw.weight_sets.Simplex(),
@@ -689,3 +689,75 @@ def test_times_are_read_in_every_form_and_mistakes_are_told(recorded):
     recorded("messages", said)
     wanted = Cox.targets(time, event, stratum)
     np.testing.assert_array_equal(survival_module.targets_of(time, event > 0, stratum, np.ones(3)), wanted)
+
+
+@pytest.mark.parametrize("kind", ["plain", "strata", "efron", "weights"])
+def test_all_that_a_fit_of_times_leaves_and_answers(kind, recorded):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(36, 2))
+    time = np.ceil(8.0 * rng.exponential(np.exp(-X[:, 0])))
+    y, weight, strata = np.c_[rng.random(36) < 0.7, time], None, None
+    if kind == "strata":
+        strata = np.arange(36) % 2 * 3.0
+        y = np.c_[y, strata]
+    if kind == "weights":
+        weight = rng.integers(0, 3, 36).astype(float)
+    bank = [kw.kernels.Linear().on([0]), kw.kernels.Linear().on([1]), kw.kernels.RBF(gamma=0.2)]
+    learner = kw.learners.Uniform(C=1.0, tol=1e-11)
+    model = kw.MKLSurvival(bank, learner, ties="efron" if kind == "efron" else "breslow").fit(X, y, weight)
+    new, own = rng.normal(size=(4, 2)), None if strata is None else [0.0, 3.0, 3.0, 0.0]
+    names = (
+        "event_times_",
+        "strata_",
+        "baselines_",
+        "dual_coef_",
+        "intercept_",
+        "weights_",
+        "C_",
+        "status_",
+        "objective_",
+    )
+    found = {name: getattr(model, name) for name in names}
+    found |= {
+        "risk": model.predict(new),
+        "hazard": model.predict_cumulative_hazard(new, [0.5, 3.0, 7.5, 1e3], strata=own),
+        "all times": model.predict_cumulative_hazard(new, strata=own),
+        "one time": model.predict_survival_function(new, 4.0, strata=own),
+        "score": [model.score(X, y), model.score(X, y, weight)],
+        "said": model.explain_defaults(),
+    }
+    recorded("fit", found, rtol=1e-4, atol=1e-6)
+    wrong = {
+        "times": lambda: model.predict_cumulative_hazard(new, ["a"], strata=own),
+        "infinite": lambda: model.predict_cumulative_hazard(new, [np.inf], strata=own),
+        "strata": lambda: model.predict_cumulative_hazard(new, strata=[0.0, 3.0, 5.0, 0.0]),
+        "few": lambda: model.predict_cumulative_hazard(new, strata=[0.0]),
+        "none": lambda: model.predict_cumulative_hazard(new),
+    }
+    recorded("refused", {name: told(outcome(call)) for name, call in wrong.items()})
+
+
+def test_learners_and_scores_of_times(recorded):
+    X, y = np.random.default_rng(0).normal(size=(20, 2)), np.c_[np.arange(20) % 3 > 0, 1.0 + np.arange(20)]
+    calls = {
+        "learner": lambda: kw.MKLSurvival(learner="rls2").fit(X, y),
+        "alpha": lambda: kw.MKLSurvival(alpha=1.0).fit(X, y),
+        "ties": lambda: kw.MKLSurvival(ties="exact").fit(X, y),
+        "censored": lambda: kw.MKLSurvival().fit(X, np.c_[np.zeros(20), y[:, 1]]),
+        "scored": lambda: kw.MKLSurvival(scoring="r2").fit(X, y),
+        "weights": lambda: kw.MKLSurvival().fit(X, y, np.where(y[:, 0] > 0, 0.0, 1.0)),
+        "rows": lambda: kw.MKLSurvival().fit(X, y[:5]),
+    }
+    recorded("refused", {name: told(outcome(call)) for name, call in calls.items()})
+    for scoring in ("likelihood", "concordance"):
+        for strata in (False, True):
+            target = np.c_[y, np.arange(20) % 2] if strata else y
+            model = kw.MKLSurvival(
+                [kw.kernels.Linear()], kw.learners.Uniform(tol=1e-10), C="auto", scoring=scoring
+            ).fit(X, target, 1.0 + np.arange(20) % 2)
+            results = {key: value for key, value in model.cv_results_.items() if not key.startswith("split")}
+            recorded(f"{scoring}, {strata}", [results, model.best_index_, model.Cs_], rtol=1e-4, atol=1e-6)
+    assert (kw.MKLSurvival()._default_learner().solver, kw.MKLSurvival()._default_learner().p) == (
+        "auto",
+        2.0,
+    )

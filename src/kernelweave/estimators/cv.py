@@ -112,7 +112,7 @@ class _CrossValidated(BaseMKL):
         self, labels: Array, kept: NDArray[np.intp], params: dict[str, object], learner: learners.Learner
     ) -> list[Fold]:
         """Check the parameters and make the folds; routed metadata such as groups go to the splitter."""
-        check_path_arguments(self._named_learner(), self.alphas, self.Cs)
+        check_path_arguments(learner, self.alphas, self.Cs)
         y = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
         classifies = isinstance(self, ClassifierMixin)
         y = y.astype(np.intp) if classifies else y

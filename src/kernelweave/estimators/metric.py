@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kernelweave.estimators.choosing import SQUARED, Candidates
 from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.task import Task
 from kernelweave.kernels import Metric
 from kernelweave.kernels.composed import steps_of
-from kernelweave.views import BlockTable, GramTable, SparseTable, Table
+from kernelweave.views import BlockTable, GramTable, SparseTable
 from kernelweave.views.tables import TEXT
 
 __all__ = [
@@ -97,12 +96,9 @@ def metrics_of(source: TableSource) -> dict[str, ViewMetric]:
         steps = [one for one in steps_of(kernel) if isinstance(one, Metric) and one.is_fitted]
         if steps and kernel.view not in found:
             table = source.filled(source.raw).select(kernel.columns)
-            found[kernel.view] = ViewMetric(steps[0], _by_column(table, steps[0].relevance))
+            # shares of indicators of categories and missing cells, and of parts of dates, are added up by column
+            shares = np.bincount(table.owners, weights=steps[0].relevance, minlength=table.n_columns)
+            read = zip(table.column_names, table.levels, shares, strict=True)
+            own = {str(name): float(share) for name, level, share in read if level != TEXT}
+            found[kernel.view] = ViewMetric(steps[0], own)
     return found
-
-
-def _by_column(table: Table, relevance: NDArray[np.float64]) -> dict[str, float]:
-    """Shares of expanded columns added up by column: indicators of categories and missing cells, parts of dates."""
-    shares = np.bincount(table.owners, weights=relevance, minlength=table.n_columns)
-    read = zip(table.column_names, table.levels, shares, strict=True)
-    return {str(name): float(share) for name, level, share in read if level != TEXT}

@@ -202,7 +202,7 @@ class Parameters(BaseEstimator):
 
     def _resolved_learner(self) -> learners.Learner:
         """The learner with the regularisation parameter, tolerance, iterations and processes of the estimator."""
-        learner = clone(self._named_learner())
+        learner = clone(self._default_learner() if self.learner is None else learners.resolve(self.learner))
         for name, value in (("C", self.C), ("alpha", self.alpha)):
             if value is None:
                 continue
@@ -229,11 +229,8 @@ class Parameters(BaseEstimator):
         learner.check()
         return learner
 
-    def _named_learner(self) -> learners.Learner:
-        """The learner by its name or as it was given, before `C` and `alpha`; without one, see `default_learner`."""
-        return self._default_learner() if self.learner is None else learners.resolve(self.learner)
-
     def _default_learner(self) -> learners.Learner:
+        """The learner where none was named, before `C` and `alpha`."""
         name, params = default_learner(
             plain=self._is_plain,
             classes=isinstance(self, ClassifierMixin),
@@ -251,7 +248,9 @@ class Parameters(BaseEstimator):
     def _learner_for(self, asked: Collection[str]) -> dict[str, Any]:
         """Parameters with which those of the learner can be set, and no other changes its meaning."""
         # an object is not checked: this may be the call that repairs it
-        learner = self.learner if isinstance(self.learner, learners.Learner) else self._named_learner()
+        learner = self._default_learner() if self.learner is None else self.learner
+        if not isinstance(learner, learners.Learner):
+            learner = learners.resolve(learner)
         kind, known = type(learner).__name__, learner.get_params(deep=False)
         unknown = [name for name in asked if name not in known]
         if unknown and self.learner is None:

@@ -64,15 +64,12 @@ class Builder:
 
         With a residual, 0 or more, it is that of a matrix, by pivoted Cholesky; without, it defines the kernel.
         """
-        self._know(kernel, factor, residual)
+        rounding = 0.0 if residual is None else ROUNDING * float(np.vdot(factor, factor))
+        self.in_factors.append(Held(kernel, len(factor), residual or 0.0, rounding))
         self._waiting.append(factor)
         self._room -= factor.size
         if self._room < 0:
             self._write()
-
-    def _know(self, kernel: int, factor: Array, residual: float | None) -> None:
-        rounding = 0.0 if residual is None else ROUNDING * float(np.vdot(factor, factor))
-        self.in_factors.append(Held(kernel, len(factor), residual or 0.0, rounding))
 
     def _write(self) -> None:
         """Write the factors that wait."""
@@ -97,7 +94,8 @@ class Builder:
         last = self.in_factors.pop()
         self.rows.resize((len(self.rows) - last.rank + max(rank, 0), self.n_samples), refcheck=False)
         if rank >= 0:
-            self._know(last.kernel, self.rows[len(self.rows) - rank :], residual)
+            kept = self.rows[len(self.rows) - rank :]
+            self.in_factors.append(Held(last.kernel, rank, residual, ROUNDING * float(np.vdot(kept, kept))))
 
     def triangles(self, count: int) -> Array:
         """Room for some triangles, to be filled and then handed to `keep_triangles`."""

@@ -328,15 +328,12 @@ class Descent(Step[DeepSession, Point]):
     def __post_init__(self) -> None:
         check_known(self.step, STEPS, "step")
 
-    def limits(self, session: DeepSession) -> Limits:
-        """It ends when the criterion hardly changes, or the validation loss does not fall."""
-        waits = math.inf if session.validation is None else self.n_iter_no_change
-        return Limits(
-            idle=PATIENCE - 1, unbeaten=waits, moved=self.tol, names=("criterion", "", ""), keeps=True
-        )
-
     def moves(self, session: DeepSession, loop: Loop[Point]) -> Moves[Point]:
         """The start, and one point after every step."""
+        waits = math.inf if session.validation is None else self.n_iter_no_change
+        loop.limits = Limits(
+            idle=PATIENCE - 1, unbeaten=waits, moved=self.tol, names=("criterion", "", ""), keeps=True
+        )
         here = session.at(session.start)
         yield session.look(here, 0)
         for there in STEPS[self.step](session, here, self.eta):

@@ -202,9 +202,12 @@ class Session(SessionOf["Point"]):
         """The machine at weights, from coefficients b; `machine` and `kernel` are those of the last call."""
         problem = self.problem
         self.n_machines += 1
-        K = self.kernel = self._room = problem.gram.combine(weights * problem.scale, self._room)
+        gram, n = problem.gram, problem.gram.n_samples
+        K = self.kernel = self._room = np.empty((n, n)) if self._room is None else self._room
+        gram.add_combination(weights * problem.scale, K, empty=True)
+        core.mirror(K, threads_for(n))
         machine = self.machine = problem.machine_at(weights)
-        error = entry_error(int(problem.gram.terms[weights > 0].sum()))
+        error = entry_error(int(gram.terms[weights > 0].sum()))
         return Point(weights, machine.loss.solve(machine, K, tol, b, error))
 
     def start(self) -> Array:

@@ -131,6 +131,8 @@ class Loop(Generic[P]):
     idle : int
         Iterations without progress.
     trace : dict of str to list
+    limits : Limits
+        Those of the present step.
     """
 
     max_iter: int
@@ -140,21 +142,23 @@ class Loop(Generic[P]):
     idle: int = 0
     n_iter: int = 0
     trace: dict[str, list[Any]] = field(default_factory=dict)
+    limits: Limits = NO_LIMITS
 
     def run(self, moves: Moves[P], limits: Limits = NO_LIMITS) -> Status:
-        """Run one step, and return its status."""
-        callback, trace = self.callback, self.trace
-        most = min(self.max_iter, self.n_iter + limits.most)
+        """Run one step, which may set its own limits, and return its status."""
+        callback, trace, before = self.callback, self.trace, self.n_iter
+        self.limits = limits
         best: Look[P] | None = None
         self.best = self.here = None
         self.idle = beaten = 0
         lowest = smallest = math.inf
         floor: list[float] = []  # the smallest remaining error, after every iteration
-        while self.n_iter < most:
+        while self.n_iter < min(self.max_iter, before + self.limits.most):
             try:
                 look = next(moves)
             except StopIteration as end:
                 return end.value
+            limits = self.limits
             if look is None:
                 self.n_iter += 1
                 floor.append(smallest)
@@ -238,13 +242,9 @@ S_contra = TypeVar("S_contra", bound=SessionOf[Any], contravariant=True)
 class Step(ABC, Generic[S_contra, P]):
     """A method of changing weights, with limits after which the loop switches to the next one."""
 
-    def limits(self, session: S_contra) -> Limits:
-        """Stopping rules of the step."""
-        return NO_LIMITS
-
     @abstractmethod
     def moves(self, session: S_contra, loop: Loop[P]) -> Moves[P]:
-        """Iterations, beginning with the start."""
+        """Iterations, beginning with the start; first of all it may set the `limits` of the loop."""
 
     def result(self, session: S_contra, loop: Loop[P], status: Status) -> Solution:
         """The solution at the best point."""
@@ -283,11 +283,10 @@ def minimise(
         for step in steps:
             if found is not None:
                 session.begin_at(found)
-            limits = step.limits(session)
             try:
-                status = loop.run(step.moves(session, loop), limits)
+                status = loop.run(step.moves(session, loop))
             except KeyboardInterrupt:
-                if not limits.keeps or loop.best is None:
+                if not loop.limits.keeps or loop.best is None:
                     raise
                 status = Status.INTERRUPTED
             after = step.result(session, loop, status)

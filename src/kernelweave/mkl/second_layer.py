@@ -173,12 +173,9 @@ class Descent(Step[SecondLayer, Point]):
     c: Array
     tol: float
 
-    def limits(self, session: SecondLayer) -> Limits:
-        """It ends when the objective hardly changes."""
-        return Limits(idle=PATIENCE - 1, moved=self.tol, names=("criterion", "", ""), keeps=True)
-
     def moves(self, session: SecondLayer, loop: Loop[Point]) -> Moves[Point]:
         """The start, and one point after every step."""
+        loop.limits = Limits(idle=PATIENCE - 1, moved=self.tol, names=("criterion", "", ""), keeps=True)
         points = session.begin(self.weights, self.c)
         for place, here in enumerate(points):
             yield Look(here, here.value, here.value, counts=place > 0)

@@ -697,8 +697,8 @@ class Table(InheritedTexts):
             own = self.cells[j]
             if levels[j] != TEXT and own is not None:
                 values[:, j], levels[j] = np.where(np.isnan(values[:, j]), np.nan, own.digests()), TEXT
-        kept = tuple(None if forget and j not in texts else own for j, own in enumerate(self.cells))
-        return Table(values, self.names, tuple(levels), kept, self.dates)
+        kept = _some(None if forget and j not in texts else own for j, own in enumerate(self.cells))
+        return self._with(values=values, levels=tuple(levels), cells=kept)
 
     def like(self, values: Array) -> Table:
         """A table of other rows with the same columns.

@@ -129,12 +129,9 @@ class Alternating(Step[AlternatingSession, Round]):
 
     linear_solver: str = "auto"
 
-    def limits(self, session: AlternatingSession) -> Limits:
-        """The same limits at every regularisation parameter."""
-        return LIMITS
-
     def moves(self, session: AlternatingSession, loop: Loop[Round]) -> Moves[Round]:
         """One solution of (13) and one of Problem 7 each."""
+        loop.limits = LIMITS
         problem, alpha, delta, weights = session.problem, session.alpha, session.delta, session.weights
         Y, N = problem.targets, problem.inverse_weights
         norm = float(np.linalg.norm(Y))

@@ -65,16 +65,13 @@ class CuttingPlane(MarginStep):
     certain: float = -math.inf
     proof: Array = field(default_factory=lambda: np.empty(0))
 
-    def limits(self, session: Session) -> Limits:
-        """Few cuts without a smaller gap."""
-        return Limits(unbeaten=UNBEATEN)
-
     def _raise(self, bound: float, error: float, b: Array) -> None:
         if bound - error > self.certain:
             self.lower, self.certain, self.proof = bound, bound - error, b
 
     def moves(self, session: Session, loop: Loop[Point]) -> Moves[Point]:
         """The best point so far, after every cut."""
+        loop.limits = Limits(unbeaten=UNBEATEN)
         self.lower = self.certain = -math.inf
         problem = session.problem
         weights = session.start()

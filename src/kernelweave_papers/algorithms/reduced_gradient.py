@@ -69,12 +69,9 @@ class ReducedGradient(MarginStep):
 
     fits = Simplex
 
-    def limits(self, session: Session) -> Limits:
-        """Few line searches without a smaller gap."""
-        return Limits(unbeaten=UNBEATEN)
-
     def moves(self, session: Session, loop: Loop[Point]) -> Moves[Point]:
         """Points at the ends of line searches."""
+        loop.limits = Limits(unbeaten=UNBEATEN)
         problem = session.problem
         weights = session.start()
         # negligible weights would end every step at once

@@ -26,12 +26,11 @@ class ClosedForm(MarginStep):
 
     fits = AlternatingSet
 
-    def limits(self, session: Session) -> Limits:
-        """With a limit for slow progress over a set of shares, where Newton continues."""
-        return Limits(slow=SLOW_ROUNDS if isinstance(session.problem.weight_set, ShareSet) else math.inf)
-
     def moves(self, session: Session, loop: Loop[Point]) -> Moves[Point]:
         """One machine in each round."""
+        loop.limits = Limits(
+            slow=SLOW_ROUNDS if isinstance(session.problem.weight_set, ShareSet) else math.inf
+        )
         problem = session.problem
         weight_set = problem.weight_set
         assert isinstance(weight_set, AlternatingSet)

@@ -120,14 +120,11 @@ class ProjectedGradient(Step[DescentSession, Evaluation]):
     spectral: bool = True
     scaled: bool = False
 
-    def limits(self, session: DescentSession) -> Limits:
-        """It ends when the value hardly changes."""
-        return Limits(
-            idle=PATIENCE, moved=UNSEEN * session.tol, names=("objective", "stationarity", "n_active")
-        )
-
     def moves(self, session: DescentSession, loop: Loop[Evaluation]) -> Moves[Evaluation]:
         """The start, and the end of every line search."""
+        loop.limits = Limits(
+            idle=PATIENCE, moved=UNSEEN * session.tol, names=("objective", "stationarity", "n_active")
+        )
         criterion, project = session.criterion, session.project
         inner = max(INNER * session.tol, 1e-12)
         here = criterion.at(project(session.start), inner)

@@ -43,12 +43,9 @@ class DualNewton(MarginStep):
 
     fits = LpBall
 
-    def limits(self, session: Session) -> Limits:
-        """Few iterations without progress."""
-        return Limits(idle=PATIENCE)
-
     def moves(self, session: Session, loop: Loop[Point]) -> Moves[Point]:
         """Machines from the coefficients before."""
+        loop.limits = Limits(idle=PATIENCE)
         problem, machine = session.problem, session.problem.machine
         ball, tol = problem.weight_set, session.tol
         assert isinstance(ball, LpBall)

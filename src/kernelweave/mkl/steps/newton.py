@@ -49,17 +49,14 @@ class Newton(MarginStep):
     gives_way: bool = False
     fits = ShareSet
 
-    def limits(self, session: Session) -> Limits:
-        """The limit of slow iterations grows with the rows like the cost of an interior-point step."""
+    def moves(self, session: Session, loop: Loop[Point]) -> Moves[Point]:
+        """Warm-started machines on the weights of the working set."""
         slow = math.inf
         if self.gives_way:
             # a step of the interior point grows with n^3, an iteration of Newton with about n^2
             rows = max(1.0, session.problem.gram.n_samples / SLOW_ROWS)
             slow = int((SLOW if session.warm.weights is None else SLOW_WARM) * rows)
-        return Limits(most=self.most, idle=PATIENCE, slow=slow)
-
-    def moves(self, session: Session, loop: Loop[Point]) -> Moves[Point]:
-        """Warm-started machines on the weights of the working set."""
+        loop.limits = Limits(most=self.most, idle=PATIENCE, slow=slow)
         problem = session.problem
         weight_set = problem.weight_set
         assert isinstance(weight_set, ShareSet)

@@ -268,12 +268,9 @@ class RidgeSession(SessionOf[_Iterate]):
 class RidgeNewton(Step[RidgeSession, _Iterate]):
     """Newton on the kernels of a working set, which grows by kernels with a possible gain."""
 
-    def limits(self, session: RidgeSession) -> Limits:
-        """The same limits at every regularisation parameter."""
-        return LIMITS
-
     def moves(self, session: RidgeSession, loop: Loop[_Iterate]) -> Moves[_Iterate]:
         """One factorisation each, of many rows fewer."""
+        loop.limits = LIMITS
         problem, alpha, tol = session.problem, session.alpha, session.tol
         warm, screen = session.warm, session.screen
         weights = warm.predict()

@@ -340,12 +340,9 @@ class RKLNewton(Step[RKLSession, RKLPoint]):
 
     most: float = math.inf
 
-    def limits(self, session: RKLSession) -> Limits:
-        """With limits of slow progress, after which cutting planes continue."""
-        return Limits(most=self.most, idle=PATIENCE, slow=SLOW, lower=1e-9)
-
     def moves(self, session: RKLSession, loop: Loop[RKLPoint]) -> Moves[RKLPoint]:
         """One machine and one ball each; steps that are too long are shortened."""
+        loop.limits = Limits(most=self.most, idle=PATIENCE, slow=SLOW, lower=1e-9)
         tol = session.tol
         here = session.at(session.start, LOOSEST)
         if np.count_nonzero(session.start) > FIRST:
@@ -400,12 +397,9 @@ class RKLCuts(Step[RKLSession, RKLPoint]):
     failed: bool = False
     _target: float = 0.0
 
-    def limits(self, session: RKLSession) -> Limits:
-        """Few cuts without a smaller gap."""
-        return Limits(unbeaten=UNBEATEN)
-
     def moves(self, session: RKLSession, loop: Loop[RKLPoint]) -> Moves[RKLPoint]:
         """The best point after every cut."""
+        loop.limits = Limits(unbeaten=UNBEATEN)
         best, tol = session.best, session.tol
         assert best is not None
         self._target = target = max(tol, TURN * best.rel_gap)
