@@ -652,6 +652,9 @@ def test_what_is_no_stack_is_told(recorded):
         said.append([type(error.value).__name__, str(error.value)])
     recorded("messages", said)
     assert as_gram(eye).n_kernels == 1
+    held = as_gram(kw.FeatureStack(np.arange(6.0).reshape(2, 3), [0, 1, 3]))
+    assert isinstance(held, FactorGram)
+    np.testing.assert_allclose(held.combine(np.array([2.0, 1.0])), [[5.0, 14.0], [14.0, 59.0]])
     assert gram_from_stack(indefinite[:, :, None], psd=False).n_kernels == 1
     assert kind_of(as_gram(eye)) is None
     assert kind_of(eye) is None

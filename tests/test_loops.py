@@ -772,6 +772,15 @@ def test_lanczos_vectors_span_a_solution(core, rng, n):
 
 
 @pytest.mark.parametrize("core", CORES)
+def test_the_upper_triangle_is_mirrored(core, rng):
+    for n in (1, 2, 37, 130, 300):
+        K = rng.normal(size=(n, n))
+        found = K.copy()
+        core.mirror(found, 2)
+        np.testing.assert_array_equal(found, np.triu(K) + np.triu(K, 1).T)
+
+
+@pytest.mark.parametrize("core", CORES)
 def test_lanczos_ends_at_the_first_residual_that_is_small_enough(core, rng):
     """Of the solution in the span so far, which is known from the last of its coefficients."""
     S, ended = random_psd(rng, 30) / 30, []

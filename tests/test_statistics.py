@@ -726,6 +726,10 @@ def test_all_numbers_are_those_of_the_rows(n_outputs, width, monkeypatch, tmp_pa
         assert own.taken == {"a": 17, "b": 8}
         assert (own.names, own.columns) == (tuple(names), tuple(columns))
     before = everything(both, V)
+    # of any size, also where less is left than 1
+    small = statistics_of(1e-3 * Z, groups, 1e-3 * y) - statistics_of(1e-3 * Z[:45], groups, 1e-3 * y[:45])
+    left = 1e-3 * (np.c_[Z, y][45:] - np.c_[Z, y][45:].mean(axis=0))
+    assert_allclose(small.squares(centered=True), np.square(left).sum(axis=0), rtol=1e-6)
     check(found, every[:20])
     left = both - found
     check(left, every[20:])
