@@ -541,11 +541,6 @@ def test_the_best_ridge_and_its_coefficients(recorded):
     recorded("left out", left_one_out(K, rng.normal(size=(15, 2)) + X, 0.5 + np.arange(15) / 15), **NEAR)
 
 
-@pytest.mark.parametrize("module", ["metric"])
-def test_limits_and_defaults(module, recorded):
-    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))
-
-
 def test_what_is_said_of_a_metric_and_when_one_may_be_learnt(recorded):
     """Errors with and without it, on some rows or all; each part of the condition alone."""
     from types import SimpleNamespace

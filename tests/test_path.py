@@ -570,8 +570,3 @@ def test_solutions_are_collected_until_one_is_the_last():
         Path.collect(solutions(0), 4)
     measure = lambda everything: {"df": np.zeros(4)}  # noqa: E731
     assert Path.collect(solutions(), 4, measure=measure).df.tolist() == [0.0] * 4
-
-
-@pytest.mark.parametrize("module", ["path", "solve", "loop"])
-def test_limits_and_defaults(module, recorded):
-    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))
