@@ -4,7 +4,6 @@ Modules: `mkl/path`, `mkl/solve`, `results/path`.
 """
 
 from dataclasses import replace
-from importlib import import_module
 
 import numpy as np
 import pytest
