@@ -626,7 +626,6 @@ def test_passes_over_chunks_are_those_over_rows(size, kind) -> None:
         whole.gram()
 
 
-@pytest.mark.parametrize("case", [*LOSSES, "elastic net", "whole", "few passes"])
 @pytest.mark.parametrize("case", ["logistic", "squared-hinge", "elastic net", "whole"])
 def test_the_way_of_the_passes(data: tuple[np.ndarray, ...], case: str, monkeypatch, recorded) -> None:
     Z, y = data[0][:900], data[1][:900]
