@@ -450,6 +450,13 @@ def test_what_a_learner_has_without_saying_so():
     assert not clone(Plain())._followed
 
 
+def test_probabilities_of_losses():
+    assert learners.SimpleMKL(loss="logistic").has_probabilities is True
+    assert learners.SimpleMKL().has_probabilities is False
+    # a loss that the learner does not take
+    assert learners.ARDGaussian(kind="kl-c", loss="logistic").has_probabilities is False
+
+
 def test_names_of_learners():
     with pytest.raises(InputError, match=r"a learner 'simple' already, SimpleMKL\. Take another `name`"):
         type("Other", (Plain,), {"name": "simple"})
