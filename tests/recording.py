@@ -158,7 +158,7 @@ class Recorder:
         known = json.loads(self.path.read_text("utf-8")) if self.path.exists() else {}
         key, found = f"{self.test}: {name}", plain(value)
         if os.environ.get("KERNELWEAVE_RECORD"):
-            if differences(known.get(key), found, rtol, atol):
+            if key not in known or differences(known[key], found, rtol, atol):
                 known[key] = found
                 self.path.parent.mkdir(exist_ok=True)
                 lines = ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in sorted(known.items()))
