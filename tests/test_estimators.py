@@ -1567,3 +1567,16 @@ def test_log_odds_are_those_of_weighted_shares():
     np.testing.assert_allclose(found, np.log([3.5 / 4.5, 0.5 / 7.5]))
     each = log_odds(SimpleNamespace(codes=labels, loss_weight=np.ones((3, 2)) * [1.0, 2.0], multilabel=True))
     np.testing.assert_allclose(each, np.log([2.5 / 1.5, 0.5 / 6.5]))
+
+
+@pytest.mark.parametrize(("count", "more"), [(4, False), (5, True)])
+def test_the_text_of_a_model_names_four_sources(count, more):
+    X = np.random.default_rng(0).normal(size=(40, count))
+    y = X @ np.arange(count, 0.0, -1.0)
+    text = repr(kw.MKLRegressor(kw.banks.linear_features(count), RLS2(alpha=0.1)).fit(X, y))
+    named, _, certified = text.partition("  # fitted: ")[2].partition("; ")
+    parts = named.split(", ")
+    assert (len(parts), parts[-1] == "...") == (4 + more, more)
+    shares = [float(part.split()[1].rstrip("%")) for part in parts[:4]]
+    assert shares == sorted(shares, reverse=True)
+    assert re.fullmatch(r"converged, relative gap \d\.\de-\d+", certified)

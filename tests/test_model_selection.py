@@ -236,6 +236,9 @@ def test_groups_reach_the_splitter(rng):
         np.testing.assert_array_equal(splits(routed), splits(direct))
         numbered = cv_model("regression", cv=3).fit(X, y, groups=groups)
         np.testing.assert_array_equal(splits(numbered), splits(direct))
+        # a splitter may ask for them by another name
+        asked = cv_model("regression", cv=GroupKFold(3).set_split_request(groups="patient"))
+        np.testing.assert_array_equal(splits(asked.fit(X, y, patient=groups)), splits(direct))
         # a cross-validation around it passes them on
         outer = cross_val_score(
             cv_model("regression", cv=GroupKFold(2)),

@@ -761,3 +761,14 @@ def test_learners_and_scores_of_times(recorded):
         "auto",
         2.0,
     )
+
+
+def test_the_cost_is_chosen_on_all_rows(rng, monkeypatch):
+    X, time, event = data(rng)[:3]
+    y = np.column_stack([event, time])
+    whole = kw.MKLSurvival([kw.kernels.Linear()]).fit(X, y)
+    monkeypatch.setattr("kernelweave.recipe.COST_ROWS", 10)
+    again = kw.MKLSurvival([kw.kernels.Linear()]).fit(X, y)
+    assert again.C_ == whole.C_
+    assert again.explain_defaults() == whole.explain_defaults()
+    np.testing.assert_array_equal(again.predict(X), whole.predict(X))
