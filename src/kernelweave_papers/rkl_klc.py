@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from kernelweave.machines.losses import Hinge, SquaredHinge
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.criteria.radius import Evaluation, RadiusMargin
 from kernelweave.mkl.families import WeightedSum
+from kernelweave.mkl.loop import Loop
 from kernelweave.mkl.radius import NORMS
 from kernelweave.mkl.steps.descent import DescentSession, ProjectedGradient
 from kernelweave_papers.base import Cell, Choices, Experiment, Options, Result
@@ -92,7 +93,9 @@ def descend(
     criterion = RadiusMargin(family, Machine(y, C, SquaredHinge()), kind)
     session = DescentSession(criterion, family.start(), region.scaled, stationarity, 1e-3)
     found: dict[int, Evaluation] = {}
-    for k, look in enumerate(ProjectedGradient(spectral=not doubled).moves(session, cast(Any, None))):
+    # the descent sets limits there, which it is not held to here
+    loop = Loop[Evaluation](STEPS[-1])
+    for k, look in enumerate(ProjectedGradient(spectral=not doubled).moves(session, loop)):
         assert look is not None
         if k in STEPS:
             found[k] = look.point
