@@ -23,8 +23,8 @@ import kernelweave as kw
 from benchmarks.cases import Array
 from kernelweave.fitting.source import TableSource
 from kernelweave.gram import PackedGram
-from kernelweave.mkl.kernel_problem import Session, WarmStart
-from kernelweave.mkl.loop import Limits, minimise
+from kernelweave.mkl.kernel_problem import Point, Session, WarmStart
+from kernelweave.mkl.loop import Limits, Loop, Moves, minimise
 from kernelweave.mkl.problem import make_kernel_problem as make_problem
 from kernelweave.mkl.steps.closed_form import ClosedForm
 from kernelweave.mkl.steps.interior_point import InteriorPoint

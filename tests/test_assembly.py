@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import kernelweave as kw
 from kernelweave._checks import MEMORY_SHARE, InputError, memory_budget
@@ -28,7 +29,7 @@ from kernelweave.kernels import (
     Polynomial,
 )
 from kernelweave.kernels.steps import column_statistics
-from kernelweave.views import Table
+from kernelweave.views import Table, as_table
 
 KERNELS = (
     Linear().on([0]),
@@ -156,6 +157,109 @@ def test_a_mixed_bank_is_split(table):
     assert kinds[6:13] == ["PackedGram"] * 7
     # each representation once, whatever the order of the kernels
     assert len(parts_of(gram)) == len({type(part) for part in parts_of(gram)}) == 2
+
+
+def test_memory_is_counted_with_what_is_needed_besides(rng, monkeypatch):
+    """Triangles, the scratch of trials of factors beyond what is always there, and a matrix where one is checked."""
+    monkeypatch.setattr("kernelweave.fitting.source.SMALL_CHANGE", 100)
+    X = rng.normal(size=(N, 2))
+    triangle = 8 * N * (N + 1) // 2
+    trial = 8 * N * (N // 12)
+    plain, checked = (
+        [RBF(gamma=1.0), RBF(gamma=5.0)],
+        [RBF(gamma=1.0), Custom(lambda a, b: np.exp(-np.abs(a[:, :1] - b[:, 0])))],
+    )
+    for kernels, needed in (
+        (plain, 2 * triangle + trial - 100),
+        (checked, 2 * triangle + trial + 8 * N * N - 100),
+    ):
+        assert isinstance(source(Table(X), kernels, max_memory=needed, rank_tol=1e-14).gram(), PackedGram)
+        assert isinstance(source(Table(X), kernels, max_memory=needed - 1, rank_tol=1e-14).gram(), TileGram)
+    # columns come first, and take their share
+    columns = [*plain, Linear().on([0])]
+    enough = 2 * triangle + trial - 100 + 8 * N
+    assert isinstance(owner(source(Table(X), columns, max_memory=enough).gram(), 0)[0], PackedGram)
+    assert isinstance(owner(source(Table(X), columns, max_memory=enough - 1).gram(), 0)[0], TileGram)
+    # kernels that are corrected need whole matrices
+    corrected = [Custom(lambda a, b: np.exp(-np.abs(a[:, :1] - b[:, 0])), repair=True)]
+    needed = triangle + trial + 8 * N * N - 100
+    assert isinstance(source(Table(X), corrected, max_memory=needed).gram(), PackedGram)
+    with pytest.raises(InputError, match="held as whole matrices, which takes"):
+        source(Table(X), corrected, max_memory=needed - 1).gram()
+
+
+def test_factors_from_columns_have_the_room_that_is_left(rng, monkeypatch):
+    """Over the budget the rank of a factor is at most what fits beside those that are there."""
+    monkeypatch.setattr("kernelweave.fitting.source.SMALL_CHANGE", 1)
+    X = rng.normal(size=(N, 5))
+    kernels = [Custom(lambda a, b, k=k: a[:, :k] @ b[:, :k].T) for k in (3, 2)]
+    for rows, ranks in (
+        (2, [TileGram, FactorGram]),
+        (3, [FactorGram, TileGram]),
+        (4, [FactorGram, TileGram]),
+        (5, [FactorGram] * 2),
+    ):
+        gram = source(Table(X), kernels, max_memory=8 * N * rows, rank_tol=1e-12).gram()
+        assert [type(owner(gram, m)[0]) for m in range(2)] == ranks
+        np.testing.assert_allclose(matrices(gram), direct(kernels, X), rtol=1e-9, atol=1e-9)
+    # and at most a twelfth of the rows
+    wide = [Custom(lambda a, b: (a @ b.T + 1.0) ** 2)]
+    assert isinstance(source(Table(X[:, :2]), wide, max_memory=1e3, rank_tol=1e-12).gram(), TileGram)
+    assert isinstance(source(Table(X[:, :1]), wide, max_memory=1e4, rank_tol=1e-12).gram(), FactorGram)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_factors_of_kernels_of_angles_have_the_lengths_of_rows(form, rng):
+    """Of one column they have rank 2 or 1, and are found from single columns of the matrix."""
+    X = rng.normal(size=(N, 2))
+    kernels = [ArcCosine(degree=1).on([1]), ArcCosine(degree=1).on([0])]
+    rows = TableSource(kernels, as_table(form(X)), max_memory=1e9, rank_tol=1e-6)
+    gram = rows.gram()
+    assert isinstance(gram, FactorGram)
+    # angles near zero have half of the digits
+    np.testing.assert_allclose(matrices(gram), direct(kernels, X), atol=1e-4)
+
+
+def test_features_need_their_room(rng, monkeypatch):
+    monkeypatch.setattr("kernelweave.fitting.source.SMALL_CHANGE", 1)
+    X = rng.normal(size=(N, 3))
+    kernels = [Linear().on([0, 1]), Polynomial(degree=2).on([1])]
+    gram = source(Table(X), kernels, explicit=True, max_memory=8 * 5 * N).gram()
+    assert gram.offsets.tolist() == [0, 2, 5]
+    np.testing.assert_allclose(matrices(gram), direct(kernels, X), rtol=1e-9, atol=1e-12)
+    with pytest.raises(InputError, match=r"5 features of 60 rows take .* GiB, got max_memory=2\.23e-06 GiB"):
+        source(Table(X), kernels, explicit=True, max_memory=8 * 5 * N - 1).gram()
+    with pytest.raises(InputError, match=r"'RBF\(gamma=1\) on all' has no finite features"):
+        source(Table(X), [*kernels, RBF(gamma=1.0)], explicit=True).gram()
+    assert source(Table(X), [*kernels, RBF(gamma=1.0), Linear(), Linear().on([2])]).feature_widths() == [
+        2,
+        3,
+        None,
+        3,
+        1,
+    ]
+
+
+def test_new_rows_are_compared_a_few_at_a_time(table, monkeypatch):
+    """As many as calls of kernels take, or fewer in loops, but not less than some."""
+    monkeypatch.setattr("kernelweave.fitting.source.CHUNK_BYTES", 8 * N * 40)
+    monkeypatch.setattr("kernelweave.fitting.source.PIECE_BYTES", 8 * N * 7)
+    monkeypatch.setattr("kernelweave.fitting.source.FEW_QUERIES", 5)
+    called, loops = (
+        source(table, [Custom(lambda a, b: a @ b.T), RBF(gamma=1.0)]),
+        source(table, [RBF(gamma=1.0)]),
+    )
+
+    def sizes(rows, kernels):
+        return [where.stop - where.start for where, m, _ in rows.cross(table, kernels) if m == kernels[0]]
+
+    assert sizes(called, np.array([0, 1])) == [40, 20]
+    assert sizes(called, np.array([1])) == [7] * 8 + [4]
+    assert sizes(loops, np.array([0])) == [7] * 8 + [4]
+    monkeypatch.setattr("kernelweave.fitting.source.FEW_QUERIES", 25)
+    assert sizes(loops, np.array([0])) == [25, 25, 10]
+    monkeypatch.setattr("kernelweave.fitting.source.CHUNK_BYTES", 8 * N - 1)
+    assert sizes(loops, np.array([0])) == [1] * N
 
 
 # ---- the same matrices -----------------------------------------------------------------------------
@@ -549,3 +653,64 @@ def test_the_nearest_kernel_sets_negative_eigenvalues_to_zero(rng):
     # in any unit
     for unit in (1e-12, 1e12):
         np.testing.assert_allclose(correct(unit * K)[0], unit * fixed, atol=1e-12 * unit)
+
+
+def test_given_matrices_say_what_they_are(recorded):
+    """Sources of a bank and of a stack: rows, parts, new rows and what they lack; checked once."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(8, 2))
+    stack = np.stack([X[:, :1] @ X[:, :1].T, np.exp(-np.square(X[:, None] - X).sum(-1))], axis=2)
+    bank = kw.KernelBank(stack, names=["a", "b"])
+    index = np.array([6, 1, 3, 0])
+    own, given = BankSource(bank, index), StackSource(stack[np.ix_(index, index)], ["a", "b"])
+    for one in (own, given):
+        assert (one.names, one.n_kernels, one.n_samples, one.semidefinite) == (("a", "b"), 2, 4, False)
+        assert one.gram().n_samples == 4
+        assert one.semidefinite
+        part = one.take(np.array([2, 0]))
+        assert (part.names, part.n_samples, part.semidefinite) == (("a", "b"), 2, True)
+        queries = one.queries(np.array([1, 3, 2]))
+        assert one.query_length(queries) == 3
+        for (where, m, K), wanted in zip(part.cross(queries, np.array([1, 0])), (1, 0), strict=True):
+            assert (where, m) == (slice(0, 3), wanted)
+            np.testing.assert_array_equal(K, stack[:, :, m][np.ix_(index[[1, 3, 2]], index[[2, 0]])])
+        content = one.content()
+        assert sorted(content) == [0, 1, 2, 3]
+        coefs = rng.normal(size=(2, 4, 3))
+        found = {m: product for _, m, product in one.products(np.array([0, 1]), coefs.__getitem__)(queries)}
+        for m in range(2):
+            np.testing.assert_allclose(found[m], stack[:, :, m][np.ix_(index[[1, 3, 2]], index)] @ coefs[m])
+        assert one.training_features(0) is None
+        assert list(one.features(queries, np.array([0]), 2)) == []
+        assert not one.lacks(queries)
+        one.learn_as(np.array([0]), np.array([1]))
+    np.testing.assert_array_equal(own.query_diagonal(np.array([5, 2]), 1), [1.0, 1.0])
+    np.testing.assert_array_equal(own.query_diagonal(np.array([5, 2]), 0), np.square(X[[5, 2], 0]))
+    assert own.queries(np.array([1, 0])).tolist() == [1, 6]
+    assert own.distinguish().tolist() == [[6.0], [1.0], [3.0], [0.0]]
+    assert bank.__sklearn_clone__() is bank
+    holes = stack.copy()
+    holes[5, 0, 1] = holes[5, 5, 1] = np.nan
+    some = BankSource(kw.KernelBank(holes, names=["a", "b"]), index)
+    indefinite = np.repeat((1.9 * np.eye(8) - 0.9)[:, :, None], 2, axis=2)
+    said = []
+    for wrong in (
+        lambda: kw.KernelBank(stack[:3]),
+        lambda: kw.KernelBank(stack[:, :, 0]),
+        lambda: kw.KernelBank(stack[:, :, :0]),
+        lambda: kw.KernelBank(stack, names=["a"]),
+        lambda: kw.KernelBank(stack, on_indefinite="drop"),
+        lambda: list(some.cross(np.array([5]), np.array([0, 1]))),
+        lambda: some.query_diagonal(np.array([5]), 1),
+        lambda: given.query_diagonal(stack[:1], 0),
+        lambda: BankSource(kw.KernelBank(indefinite), index).gram(),
+    ):
+        with pytest.raises((InputError, kw.NotPSDError)) as error:
+            wrong()
+        said.append(re.sub(r"-?\d\.\d+", "#", str(error.value)))
+    recorded("messages", said)
+    for how in ("clip", "shift"):
+        repaired = kw.KernelBank(indefinite, on_indefinite=how).stack
+        assert np.linalg.eigvalsh(np.moveaxis(repaired, -1, 0)).min() > -1e-12
+        np.testing.assert_allclose(repaired, kw.solvers.repair_gram(indefinite, how))
+    assert BankSource(kw.KernelBank(indefinite), index, semidefinite=True).gram().n_kernels == 2

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 import kernelweave as kw
 from kernelweave.kernels import RBF, Linear, parse
 from kernelweave.learners import RLS2
+from recording import outcome, told
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(20, 3))
@@ -341,3 +342,131 @@ def test_duplicate_columns_share_a_weight():
     np.testing.assert_allclose(model.weights_[:3] + model.weights_[3:], plain.weights_, atol=1e-6)
     np.testing.assert_allclose(model.predict(twice), plain.predict(X), atol=1e-6)
     assert model.objective_ == pytest.approx(plain.objective_, rel=1e-10)
+
+
+def test_arrays_are_read_as_their_rules_say(recorded):
+    from kernelweave import _checks
+
+    values = [
+        [1.0, 2.0],
+        [0.0, 1.0],
+        [-1.0, 1.0],
+        2.0,
+        [[1.0, 2.0]],
+        [[[1.0]]],
+        [],
+        [np.nan, 1.0],
+        [np.inf, 1.0],
+        [1e101],
+        [1e-101, 1.0],
+        ["1", "2"],
+        ["a"],
+        None,
+        [True, False],
+        [1 + 0j],
+        [None, 1.0],
+        [[1.0], [1.0, 2.0]],
+        [0.0],
+        "1.5",
+        {"a": 1},
+        range(3),
+        [1e-60],
+        [-np.inf],
+    ]
+    rules = {
+        "floats": _checks.Floats(),
+        "columns": _checks.Floats((1, 2)),
+        "at least": _checks.Floats(least=0.0),
+        "above": _checks.Floats(above=0.0),
+        "smallest": _checks.Floats(smallest=1e-50, remedy="Do."),
+        "not finite": _checks.Floats(finite=False),
+        "any size": _checks.Floats(finite=False, largest=np.inf),
+        "named": _checks.Floats(least=1.0, what="counts"),
+        "alphas": _checks.Alphas(),
+        "costs": _checks.COSTS,
+        "table": _checks.Alphas(table=True),
+    }
+    for name, rule in rules.items():
+        recorded(
+            name, [rule.words(), [told(outcome(_checks.check_value, rule, "values", one)) for one in values]]
+        )
+    K = np.array([[2.0, 1.0], [1.0, 2.0]])
+    stacks = {
+        "matrix": K,
+        "stack": np.dstack([K, K]),
+        "first": np.array([K, K, K]),
+        "cross": K[:, :1],
+        "empty": np.zeros((0, 0, 1)),
+        "nan": np.dstack([K, K * np.nan]),
+        "distance": 1.0 - np.eye(2),
+        "negative": -K,
+        "large": K * 1e200,
+        "small": K * 1e-200,
+        "zero": K * 0,
+        "vector": K[0],
+        "text": [["a"]],
+        "infinite": np.where(np.eye(2) > 0, 1.0, np.inf),
+        "rounded": K - 2.0 * np.eye(2) + 1e-9,
+    }
+    recorded("stacks", {name: told(outcome(_checks.check_gram_stack, one)) for name, one in stacks.items()})
+    recorded(
+        "kernels", {name: told(outcome(_checks.check_kernel_matrix, one)) for name, one in stacks.items()}
+    )
+    recorded(
+        "definite",
+        {
+            name: told(outcome(_checks.check_psd, one, "It"))
+            for name, one in stacks.items()
+            if name in ("matrix", "negative", "distance", "zero")
+        },
+    )
+    calls = {
+        "targets": lambda: _checks.check_targets([1.0, 2.0], 2),
+        "columns": lambda: _checks.check_targets([[1.0], [2.0]], 2),
+        "short": lambda: _checks.check_targets([1.0], 2),
+        "none": lambda: _checks.need_targets(None),
+        "vector": lambda: _checks.check_vector([1.0], "c", 2),
+        "weights": lambda: _checks.check_row_weights(None, 2),
+        "zeros": lambda: _checks.check_row_weights([0.0, 0.0], 2),
+        "negative": lambda: _checks.check_row_weights([0.0, -1.0], 2),
+        "scale": lambda: _checks.check_scale(None, 2),
+        "short scale": lambda: _checks.check_scale([1.0], 2),
+        "zero scale": lambda: _checks.check_scale([0.0, 1.0], 2),
+        "finite": lambda: _checks.check_finite(np.array([1.0, np.nan, np.inf, np.nan]), "a"),
+        "size": lambda: _checks.check_size(np.array([1.0, -1e101]), "a"),
+        "size of few": lambda: _checks.check_size(np.array([1.0, -1e100]), "a"),
+        "positive": lambda: _checks.check_positive(0.0, "a"),
+        "names": lambda: _checks.as_names(None, 2),
+        "columns named": lambda: _checks.as_names(["u", 1], 2, "column"),
+        "few names": lambda: _checks.as_names(["u"], 2),
+        "a text": lambda: _checks.as_names("uv", 2),
+        "names in rows": lambda: _checks.as_names([["u"], ["v"]], 2),
+        "rows": lambda: _checks.of_given_rows(np.array([1.0, 2.0]), np.array([True, False, True])),
+        "all rows": lambda: _checks.of_given_rows(np.array([1.0, 2.0]), None),
+        "missing": lambda: [
+            _checks.is_missing(one)
+            for one in (
+                None,
+                np.nan,
+                np.datetime64("NaT"),
+                np.datetime64("2020-01-01"),
+                "",
+                0,
+                pd.NA,
+                pd.NaT,
+                np.inf,
+            )
+        ],
+        "digits": lambda: [
+            _checks.rounding_tol(one)
+            for one in (
+                np.ones(3),
+                np.array([1 / 3]),
+                np.array([1 / 3], np.float32),
+                np.float64(np.float32(1 / 3)),
+                np.array([1], int),
+                np.array([0.1], np.float16),
+            )
+        ],
+    }
+    recorded("calls", {name: told(outcome(call)) for name, call in calls.items()})

@@ -25,6 +25,7 @@ from kernelweave.kernels import (
     Tokens,
 )
 from kernelweave.views import Table, as_table
+from recording import outcome, told
 
 
 @pytest.mark.parametrize(
@@ -228,3 +229,41 @@ def test_banks_of_single_columns_and_learnt_metrics():
     assert banks.per_column(Table(np.zeros((4, 1)), levels=(-1,))) == banks.texts()
     unnamed = Table(np.zeros((4, 2)), levels=(0, -1))
     assert banks.per_column(unnamed)[-2:] == banks.texts(1)
+
+
+def test_every_bank_has_its_kernels(recorded):
+    """All kernels as they are written, in their order."""
+    mixed = pd.DataFrame({"u": [0.0, 1.0, 2.5, 4.0], "v": [1.0, 0.0, 0.0, 0.0], "kind": ["a", "b", "a", "b"]})
+    given = {
+        "rls2": banks.rls2(1),
+        "rkl": banks.rkl(),
+        "simplemkl": banks.simplemkl(["u"]),
+        "mlmkl": banks.mlmkl(),
+        "linear": banks.linear_features(["u", "v"]),
+        "views": banks.views({"a": [0], "b": slice(1, 3)}, [Linear(), RBF(gamma=0.5)]),
+        "texts": banks.texts(),
+        "texts of a column": banks.texts(2),
+        "molecules": banks.molecules("smiles"),
+        "default": banks.default(mixed),
+        "regression": banks.default(mixed, regression=True),
+        "per column": banks.per_column(mixed),
+        **{
+            f"metric {by} {form}": banks.metric(by, form)
+            for by, form in (("ard", "diagonal"), ("rfm", "diagonal"), ("rfm", "full"))
+        },
+    }
+    recorded("kernels", {name: list(map(repr, own)) for name, own in given.items()})
+    recorded("defaults", repr(banks.views({"a": [0], "b": ["u"]})))
+    wrong = {
+        "no columns": lambda: banks.views({"a": []}),
+        "a list": lambda: banks.views(["a"]),
+        "nothing": lambda: banks.views({}),
+        "no kernels": lambda: banks.views({"a": [0]}, []),
+        "a text": lambda: banks.views({"a": [0]}, "rbf"),
+        "an unknown bank": lambda: banks.get("rls"),
+        "features": lambda: banks.rls2(0),
+        "many": lambda: banks.rls2(10**8),
+        "another metric": lambda: banks.metric("full"),
+        "a full ard": lambda: [*map(repr, banks.metric("ard", "full"))],
+    }
+    recorded("refused", {name: told(outcome(make)) for name, make in wrong.items()})

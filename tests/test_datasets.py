@@ -7,6 +7,7 @@ Modules: `datasets`, `datasets/encoding`, `datasets/faults`, `datasets/finding`,
 import csv
 import http.server
 import threading
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -27,6 +28,7 @@ from kernelweave.datasets.reading import (
     read_table,
 )
 from kernelweave.datasets.registry import registry
+from recording import outcome
 
 SMALL = [
     name
@@ -597,3 +599,201 @@ def test_what_is_here_and_how_it_is_said(folder, monkeypatch):
     name = next(name for name, row in registry().items() if "rkl" not in row.papers)
     with pytest.raises(InputError, match="not used by the protocol 'rkl'"):
         datasets.load(name, protocol="rkl")
+
+
+def test_tables_become_numbers_by_their_descriptions(recorded):
+    """Categories, missing cells, hidden columns, flags, views, steps and classes, of a table by hand."""
+    columns = ("rna_1", "kind", "rna_2", "half", "code", "target")
+    rows = [
+        ["1", "b", "10", "train", "2", "10"],
+        ["", "a", "100", "test", "1", "9"],
+        ["4", "", "1000", "train", "2", "10"],
+        ["2.5", "a", "1", "train", "10", "9"],
+        ["3", "c", "10", "test", "1", "10"],
+    ]
+    whole = next(iter(registry().values()))
+    row = replace(
+        whole,
+        name="made",
+        task="binary",
+        categorical=("kind", "code"),
+        drop=("rna_2",),
+        flag="half=train",
+        views=("rna", "co"),
+        steps=(),
+        papers=("rls2",),
+    )
+    given = {
+        "dropped": {},
+        "kept": {"missing": "keep"},
+        "standardised": {"standardize": True},
+        "kept and standardised": {"missing": "keep", "standardize": True},
+        "logarithms of rows": {
+            "row": replace(
+                row, drop=("kind", "code", "half"), flag="", steps=("log10", "rows"), categorical=()
+            )
+        },
+        "numbers": {"row": replace(row, task="regression")},
+        "several": {"row": replace(row, task="multiclass", drop=("rna_1",), views=())},
+    }
+    for name, options in given.items():
+        data = encode(
+            options.pop("row", row) if "row" in options else row,
+            RawTable(columns, rows),
+            found="here",
+            **{"missing": "drop", "standardize": False, **options},
+        )
+        recorded(name, {key: value for key, value in vars(data).items() if key != "info"})
+        recorded(f"{name}, text", [repr(data), outcome(lambda data=data: data.signs), data.frame()])
+    wrong = {
+        "no row": ([["", "a", "1", "x", "1", "9"]], row),
+        "one class": ([rows[0]], row),
+        "no numbers": ([["1", "a", "1", "x", "1", "y"]], replace(row, task="regression")),
+    }
+    refused = {
+        name: outcome(encode, own, RawTable(columns, cells), found="", missing="drop", standardize=False)
+        for name, (cells, own) in wrong.items()
+    }
+    recorded("refused", {name: str(one) for name, one in refused.items()})
+
+
+def test_the_registry_is_whole(recorded):
+    """Every row but its checksums, and what papers use."""
+    kept = (
+        "title",
+        "task",
+        "n_samples",
+        "n_features",
+        "file",
+        "papers",
+        "standardized",
+        "categorical",
+        "drop",
+        "flag",
+        "views",
+        "steps",
+        "bundled",
+        "url",
+    )
+    recorded("rows", {name: [getattr(row, key) for key in kept] for name, row in registry().items()})
+    recorded("names", {str(paper): datasets.names(paper) for paper in (None, "rls2", "rkl", "mlmkl")})
+    wrong = {
+        "name": lambda: datasets.load("sonr"),
+        "paper": lambda: datasets.load("sonar", protocol="rlk"),
+        "not of it": lambda: datasets.load("14cancer", protocol="rkl"),
+        "missing": lambda: datasets.load("sonar", missing="fill"),
+        "info": lambda: datasets.info("nothing"),
+        "here": lambda: datasets.is_here("nothing"),
+    }
+    recorded("refused", {name: str(outcome(make)) for name, make in wrong.items()})
+
+
+def test_folders_are_searched_in_their_order(folder, tmp_path, monkeypatch):
+    row = registry()["sonar"]
+    assert finding.find_local(row) == ("", None)
+    assert finding.find_local(registry()["wdbc"])[0] == "scikit-learn"
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    plain, packed = row.file.removesuffix(".gz"), row.file.removesuffix(".gz") + ".gz"
+    for place, root, name in (
+        ("cache", cache, packed),
+        ("cache", cache, plain),
+        ("data folder", folder, packed),
+        ("data folder", folder, plain),
+    ):
+        (root / name).write_text("")
+        found, path = finding.find_local(row)
+        assert found == place
+        assert path.parent == root
+    assert datasets.is_here("sonar")
+    assert path.name == row.file
+    monkeypatch.delenv("KERNELWEAVE_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "x"))
+    assert finding.cache_folder() == tmp_path / "x" / "kernelweave" / "datasets"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert finding.cache_folder() == Path.home() / ".cache" / "kernelweave" / "datasets"
+    monkeypatch.setenv("KERNELWEAVE_DATA", "")
+    assert finding.data_folder() is None
+    monkeypatch.setenv("KERNELWEAVE_DATA", str(tmp_path / "none"))
+    with pytest.raises(InputError, match=r"KERNELWEAVE_DATA must name a folder, got '.*none'"):
+        finding.data_folder()
+
+
+def test_what_is_not_here_says_how_to_get_it(folder):
+    with_address, without = (
+        registry()["sonar"],
+        next(
+            row for row in registry().values() if not row.url and not row.bundled and row.name != "14cancer"
+        ),
+    )
+    with pytest.raises(InputError) as error:
+        finding.fetch(with_address, download=False)
+    assert str(error.value) == (
+        f"sonar is not here. Allow its download from {with_address.url}, or save it as {with_address.file} in the "
+        "folder that KERNELWEAVE_DATA names."
+    )
+    with pytest.raises(InputError) as error:
+        finding.fetch(without)
+    assert str(error.value) == (
+        f"{without.name} is not here and has no address to download it from. How to get it: {without.how} Save it as "
+        f"{without.file} in the folder that "
+        "KERNELWEAVE_DATA names."
+    )
+    write(folder, "sonar", ["a", "target"], [["1.12345", "R"], ["2.0", "M"]])
+    with pytest.warns(
+        datasets.DataWarning,
+        match=r"sonar.* differs from the copy of sonar used for .* \(it has 2 rows where 208 are expected\)",
+    ):
+        table, place = finding.fetch(with_address)
+    assert (table.columns, place) == (("a", "target"), "data folder")
+    write(folder, "sonar", ["a", "target"], [["1.123", "R"], ["2.0", "M"]])
+    with pytest.raises(
+        InputError,
+        match=r"a corrupted copy of sonar: it is the KEEL copy, rounded to three decimals\. Get .* as 'sonar_keel'\.",
+    ):
+        finding.fetch(with_address)
+
+
+def test_checksums_and_rows_of_text(recorded):
+    """Published layouts of every kind, tables with a header, and checksums of values in any order."""
+    columns = ("u", "v", "target")
+    layouts = {
+        "commas": (b"1,?,a\n\n3, 4 ,b\n", Layout()),
+        "spaces": (b'head\n1  "x y" a\n3 NA b\n', Layout(separator=" ", missing=("NA",), skip=1)),
+        "another order": (
+            b"a;9;1;2\nb;9;3;4\n",
+            Layout(separator=";", order=("target", "id", "v", "u"), recode=(("a", "yes"),)),
+        ),
+        "sparse": (b"+1 2:0.5\n-1 1:3 2:4\n", Layout(sparse=True)),
+        "cut off": (b"1,2,a\n3,4\n", Layout()),
+    }
+    read = {
+        name: outcome(read_delimited, content, "a file", layout, columns)
+        for name, (content, layout) in layouts.items()
+    }
+    recorded("layouts", {name: one if isinstance(one, str) else vars(one) for name, one in read.items()})
+    texts = {
+        "table": b"u,target\n 1 ,a\n\n2,b\n",
+        "no rows": b"u,target\n",
+        "no target": b"u,v\n1,2\n",
+        "nothing": b"",
+        "cells": b"u,target\n1,a\n1,2,b\n",
+        "bytes": b"\xff\xfe,target\n1,2\n",
+    }
+    read = {name: outcome(read_table, content, "a file") for name, content in texts.items()}
+    recorded(
+        "tables",
+        {
+            name: one.partition(": 'utf")[0] if isinstance(one, str) else vars(one)
+            for name, one in read.items()
+        },
+    )
+    table = RawTable(columns, [["1.50", "", "b"], ["-0", "x", "a"]])
+    assert table.column("v") == ["", "x"]
+    assert str(table.numbers("u")) == "[1.5, -0.0]"
+    same, other = [["0.0", "x", "a"], ["1.5", "", "b"]], [["0.0", "x", "b"], ["1.5", "", "a"]]
+    assert (
+        content_checksum(table)
+        == content_checksum(RawTable(columns, same))
+        != content_checksum(RawTable(columns, other))
+    )

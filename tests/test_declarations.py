@@ -1,6 +1,6 @@
 """A parameter is declared once: everything that people see of it follows from the constructor and its docstring.
 
-Modules: `_declarations`, `_parameters`, `_docstrings`, `_forms`, `_lazy`, `learners/base`.
+Modules: `_declarations`, `_parameters`, `_docstrings`, `_errors`, `_forms`, `_lazy`, `learners/base`.
 """
 
 import importlib
@@ -63,6 +63,7 @@ from kernelweave.learners.solving import CostLearner, MarginLearner
 from kernelweave.machines.losses import EpsilonInsensitive, Hinge, Squared, SquaredHinge
 from kernelweave.mkl.weight_sets import CappedSimplex
 from kernelweave.normalizers import NORMALIZERS
+from recording import outcome, told
 
 
 @pytest.fixture
@@ -959,3 +960,375 @@ def test_texts_of_parameters_come_from_where_they_are_described():
     assert read_docstring(Retold.call.__doc__).parameters["a"].about == "The number."
     assert read_docstring(Retold.call.__doc__).summary == "In another way."
     assert read_docstring(Retold.other.__doc__).parameters["a"].about == "Own."
+
+
+# ---- rules, whole ------------------------------------------------------------------------------------
+
+
+def of_rule(rule, values, texts=("1", "0.5", "inf", "nan", "Auto", "none", "true", "No", "", "x", "1e200")):
+    """What a rule says of itself, and what it makes of values, and of texts as they are written."""
+    from kernelweave._parameters import check_value
+
+    read = [told(outcome(check_value, rule, "value", one)) for one in values]
+    # other versions of NumPy write their numbers in another way
+    read = [
+        re.sub(r"got np\..*?\.( |$)", r"got one of NumPy.\1", one) if isinstance(one, str) else one
+        for one in read
+    ]
+    written = {
+        text: told(outcome(check_value, rule, "value", text, of="Thing", written=True)) for text in texts
+    }
+    return [rule.words(), list(rule.kinds()), vars(rule.form()), read, written]
+
+
+def test_rules_say_take_and_refuse(recorded):
+    """Every rule with values at its bounds, numbers of NumPy, texts and things that it does not take."""
+    values = [
+        0,
+        1,
+        -1,
+        0.0,
+        1.0,
+        0.5,
+        2,
+        2.5,
+        -0.5,
+        True,
+        False,
+        None,
+        np.float32(0.5),
+        np.int64(3),
+        np.bool_(True),
+        np.array(2.0),
+        np.array([1.0]),
+        "auto",
+        "1",
+        "other",
+        "",
+        np.inf,
+        np.nan,
+        1e101,
+        1e-101,
+        10**400,
+        2**31,
+        2**31 - 1,
+        [1, 2],
+        [],
+        (1.0,),
+        {"a"},
+        {"a": 1},
+        ["a", "b"],
+        b"a",
+        len,
+        1j,
+    ]
+    rules = {
+        "any number": Number(),
+        "bounds": Number(above=0, below=1, remedy="It is a share."),
+        "closed": Number(least=0.0, most=1.0),
+        "infinite": Number(above=0.0, infinite=True),
+        "whole": Whole(),
+        "from": Whole(1),
+        "up to": Whole(None, 2),
+        "between": Whole(0, 2, remedy="Count."),
+        "flag": Flag(),
+        "names": OneOf("auto", "other", 1, None),
+        "one": OneOf("auto"),
+        "truth": OneOf(True, 2.5),
+        "text": Text(),
+        "texts": Texts(),
+        "path": Text(path=True),
+        "each": Each(Number(least=0.0)),
+        "each or none": Each(Whole(1), empty=True),
+        "function": Function(),
+        "object": InstanceOf((dict, list), "a container"),
+        "choice": OneOf("auto") | Number(above=0) | None,
+        "text or number": Text() | Number(least=1.0),
+        "number or none": Whole(1) | None,
+        "object or none": InstanceOf((dict,), "a dict") | None,
+    }
+    for name, rule in rules.items():
+        recorded(name, of_rule(rule, values))
+
+
+def test_values_as_texts_and_names(recorded):
+    from kernelweave._errors import capital, check_known, meant
+
+    class Kind(Enum):
+        FIRST = 1
+
+    @dataclass(frozen=True)
+    class Small(ShortRepr):
+        a: object
+        hidden: object = field(default=1, repr=False)
+
+    many = [1, 2, 3, 4, 5, 6]
+    values = [
+        1.23456,
+        7,
+        "text",
+        None,
+        Kind.FIRST,
+        np.arange(6.0),
+        np.arange(7.0),
+        np.eye(2),
+        np.array(2.5),
+        many,
+        [*many, 7],
+        (1.0, 2.5),
+        {k: k for k in many},
+        {k: k for k in range(7)},
+        "x" * 80,
+        Small(2),
+        "x" * 78,
+    ]
+    recorded("short", [repr(Small(value)) for value in values])
+    recorded(
+        "said", [said(one) for one in (None, True, [1, 2.5], [[1, 2], (3, None)], "Auto", 1e-5, ["a", False])]
+    )
+    recorded("shown", [shown(one) for one in ("a  b\nc", "x" * 58, "x" * 59, 10**5000, [1, 2])])
+    recorded(
+        "numbered", [numbered(count, "class", several) for count in (0, 1, 2) for several in ("", "classes")]
+    )
+    recorded("names", [names_in("a, b ,,c"), names_in(["a,b"]), names_in("")])
+    recorded(
+        "meant",
+        [
+            meant("colour", ["color", "size"]),
+            meant("colour", ["size"]),
+            meant(3, ["3"]),
+            meant("ab", ["abc", "abx", "x"], n=2),
+            capital("a b"),
+            capital(""),
+        ],
+    )
+    recorded(
+        "known",
+        [
+            outcome(check_known, "size", ["size"], "word"),
+            outcome(check_known, "sizes", ["size", "colour"], "word"),
+            outcome(check_known, "q", {}, "word"),
+        ],
+    )
+
+
+def test_a_declaration_is_its_fields(recorded):
+    from typing import ClassVar
+
+    from kernelweave._declarations import Declaration
+
+    class Base(Declaration):
+        """A base.
+
+        Parameters
+        ----------
+        width : float
+            How wide.
+        rule : str
+            Which rule.
+        """
+
+        other: ClassVar[int] = 3
+        former: ClassVar[dict[str, str]] = {"breadth": "width"}
+        width: Annotated[float, Number(above=0), Shown("Width", unit="m", help="In metres.", usual=0)] = 1.0
+        rule: Annotated[str, OneOf("a", "b", 2)] = "a"
+        free: object = None
+
+    class Own(Base):
+        """One below.
+
+        Parameters
+        ----------
+        depth : int
+            How deep.
+        rule : {"a", "b"}
+            Another text.
+        """
+
+        leading = ("depth",)
+        rule = "b"
+        depth: Annotated[int | None, Whole(1) | None, Shown(setting=None)]
+
+    recorded("docstring", [Base.__doc__, Own.__doc__, str(inspect.signature(Own))])
+    found = declared(Own)
+    names = ("name", "setting", "label", "help", "kind", "about")
+    recorded(
+        "declared",
+        {
+            name: [getattr(one, part) for part in names] + [vars(one.form), repr(one.default)]
+            for name, one in found.items()
+        },
+    )
+    cases = [("width", text) for text in ("2.5", " ", "auto", "0", 0, 0.0, True, None, "x", -1)] + [
+        ("rule", text) for text in ("b", "2", "AUTO", "c")
+    ]
+    settled = [(name, outcome(found[name].settle, text)) for name, text in cases]
+    recorded("settled", [[name, "USUAL" if value is USUAL else told(value)] for name, value in settled])
+    made = Own(depth=2)
+    assert (made.depth, made.width, made.rule, made.free) == (2, 1.0, "b", None)
+    recorded(
+        "refused",
+        [outcome(Own), outcome(Own, 3), outcome(Own, depth=1, wdth=2.0), outcome(Own, depth=1, zzz=2.0)],
+    )
+    with pytest.warns(
+        DeprecationWarning,
+        match=r"`breadth` of Own is now `width`; the former name will be removed in version 0\.4",
+    ):
+        assert Own(depth=1, breadth=3.0).width == 3.0
+    with pytest.raises(kw.InputError, match=r"`breadth` is the former name of `width`\. Give `width` alone"):
+        Own(depth=1, breadth=3.0, width=1.0)
+    with pytest.raises(TypeError, match="Wrong has a constructor of its own"):
+
+        class Wrong(Declaration):
+            def __init__(self):
+                pass
+
+    @renamed(former="present")
+    def called(*, present=1):
+        return present
+
+    with pytest.warns(DeprecationWarning, match="`former` of called is now `present`"):
+        assert called(former=4) == 4
+    assert called() == 1
+
+
+def test_docstrings_are_read_joined_and_written(recorded):
+    """Sections, shared entries, types with defaults, markup; parameters and attributes of bases and of others."""
+    from kernelweave._docstrings import MadeText, plain, with_parameters
+
+    text = """One line
+    of two.
+
+    More *words* of `code`, ``more`` and :class:`~kernelweave.Thing` [1]_.
+
+    Parameters
+    ----------
+    a, b : int, default=1
+        Both of them.
+        In two lines.
+    c : {"x", "y"}, optional
+        The third.
+    **more : dict
+        The rest.
+    d
+        Without a type.
+
+    Attributes
+    ----------
+    e : float
+        An attribute.
+
+    Notes
+    -----
+    A note.
+
+    References
+    ----------
+    .. [1] A book.
+    """
+    found = read_docstring(text)
+    recorded("read", [found, found.parameters, found.fields, read_docstring(None)])
+    entries = {**found.parameters, "new": replace(found.parameters["c"], kind="text")}
+    recorded(
+        "written",
+        [
+            with_parameters(text, entries),
+            with_parameters(text, {}),
+            with_parameters(None, entries),
+            with_parameters(text, found.fields, "Attributes"),
+        ],
+    )
+    recorded("plain", [plain("See :func:`a.b` and :obj:`~x.y.z`, *u* ``v`` [2]_ `w`."), plain(".. [3] Book")])
+
+    class Base:
+        """Base.
+
+        Parameters
+        ----------
+        first : int
+            Of the base.
+        second : int
+            Of the base too.
+
+        Attributes
+        ----------
+        later_ : int
+            After a fit.
+        """
+
+        def __init__(self, second=1, first=2):
+            pass
+
+    @inherits_attributes
+    @inherits_parameters
+    class Below(Base):
+        """Below.
+
+        Parameters
+        ----------
+        second : float, default=3
+            Of the one below.
+
+        Attributes
+        ----------
+        own_ : int
+            Its own.
+        """
+
+    @texts_of(Base)
+    def function(first, other, second=2):
+        """Do it.
+
+        Parameters
+        ----------
+        other : int
+            Another.
+        """
+
+    recorded("completed", [Below.__doc__, function.__doc__, Below.__doc__])
+    made = []
+
+    class Made:
+        __doc__ = MadeText(lambda *of: made.append(of) or "made", 1, 2)
+
+    assert (Made.__doc__, Made.__doc__, made) == ("made", "made", [(1, 2)])
+
+    class Rows(InheritedTexts):
+        def take(self, rows, more=1):
+            """Take rows.
+
+            Parameters
+            ----------
+            rows : list, default=None
+                Which.
+            more : int
+                How many.
+            """
+
+        def _take(self, rows):
+            """Take.
+
+            Parameters
+            ----------
+            rows : list
+                Which.
+            """
+
+    class Few(Rows):
+        def take(self, rows, more=1):
+            """Take few rows."""
+
+        def _take(self, rows):
+            """Take few."""
+
+    class Own(Rows):
+        def take(self, rows, more=1):
+            """Take own rows.
+
+            Parameters
+            ----------
+            rows : tuple
+                Own.
+            """
+
+    recorded("inherited", [Few.take.__doc__, Few._take.__doc__, inspect.cleandoc(Own.take.__doc__)])

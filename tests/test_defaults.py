@@ -5,6 +5,9 @@ Modules: `estimators/defaults`, `estimators/choosing`, `recipe`, `gram/uninforma
 
 from __future__ import annotations
 
+import re
+import types
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -582,3 +585,135 @@ def test_what_is_said_of_dates_and_where_learnt_metrics_go():
     ]
     # no Gaussians of single columns of views
     assert len(kernels_of(views, regression=True)) == len(kernels_of(views)) == 2 * len(DENSE)
+
+
+# ---- whole answers ---------------------------------------------------------------------------------
+
+
+def test_the_recipe_says_all_that_it_does(recorded, monkeypatch):
+    """Kernels and what is said of them, of columns of every kind, of few and many rows, columns and views."""
+    rng = np.random.default_rng(0)
+    numbers, counts = rng.normal(size=(12, 3)), rng.poisson(0.3, size=(12, 4)).astype(float)
+    frame = pd.DataFrame(numbers, columns=["u", "v", "w"])
+    kinds = frame.assign(kind=list("abca") * 3, same=1.0, flag=[0, 1] * 6)
+    days = pd.DataFrame(
+        {
+            "from": pd.to_datetime("2024-01-01") + pd.to_timedelta(np.arange(12) ** 2, unit="D"),
+            "size": np.arange(12.0),
+        }
+    )
+    days["to"] = days["from"] + pd.to_timedelta(3 + np.arange(12) % 5, unit="D")
+    words = np.where(rng.random((12, 120)) < 0.05, 1.0, 0.0)
+    views = {"one": frame[["u", "v"]], "two": kinds[["kind"]], "k": kw.precomputed(np.eye(12))}
+    tables = {
+        "numbers": numbers,
+        "one column": numbers[:, :1],
+        "counts": counts,
+        "negative counts": -counts,
+        "kinds": kinds,
+        "days": days,
+        "words": words,
+        "few words": words[:, :99],
+        "sparse": sparse.csr_array(words),
+        "signs": np.sign(numbers),
+        "views": views,
+        "kinds alone": kinds[["kind"]],
+        "many views": {f"v{k}": numbers for k in range(9)},
+        "few views": {f"v{k}": numbers for k in range(8)},
+    }
+    for name, table in tables.items():
+        for regression in (False, True):
+            chosen = recipe.choose(as_table(table), regression=regression)
+            kernels = [repr(kernel) for kernel in chosen.kernels]
+            recorded(
+                f"{name}, {'numbers' if regression else 'classes'}",
+                [kernels[:16], len(kernels), dict(list(chosen.found.items())[:3])],
+            )
+    weighted = recipe.choose(as_table(counts), sample_weight=np.where(counts[:, 0] > 0, 9.0, 0.0))
+    recorded("weights", [len(weighted.kernels), weighted.found])
+    step = kw.kernels.Metric(by="rfm")
+    for by in ("ard", "rfm"):
+        step = kw.kernels.Metric(by=by)
+        recorded(
+            f"metric {by}",
+            [
+                [*map(repr, one.kernels), one.found]
+                for one in (
+                    recipe.choose(as_table(kinds), regression=True, step=step),
+                    recipe.choose(as_table(views), step=step),
+                )
+            ],
+        )
+    monkeypatch.setattr(recipe, "FEW_ROWS", 11)
+    monkeypatch.setattr(recipe, "MOST_DIFFERENCES", 12 * 12 * 3 - 1.0)
+    monkeypatch.setattr(recipe, "SINGLE_COLUMNS", 2)
+    for name in ("numbers", "counts", "sparse", "one column"):
+        chosen = recipe.choose(as_table(tables[name]), regression=True)
+        recorded(f"limits, {name}", [[*map(repr, chosen.kernels)], chosen.found])
+    limited = recipe.choose(as_table(kinds), step=kw.kernels.Metric(by="rfm"))
+    recorded("limits, metric", [[*map(repr, limited.kernels)], limited.found])
+
+
+def test_defaults_are_told_as_they_were_taken(recorded):
+    """Of learners, normalisers, choices, costs, decisions, metrics and kernels that were left out."""
+    from kernelweave.estimators.defaults import default_learner, explained
+
+    options = [
+        (plain, classes, alpha, cost)
+        for plain in (True, False)
+        for classes in (True, False)
+        for alpha in (True, False)
+        for cost in (True, False)
+    ]
+    found = {
+        str(one): list(default_learner(plain=one[0], classes=one[1], has_alpha=one[2], has_cost=one[3]))
+        for one in options
+    }
+    recorded("learners", found)
+    assert default_learner(plain=True, classes=True)[1] is not recipe.CLASSIFICATION[1]
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(24, 3))
+    noise = {"a": X, "b": rng.normal(size=(24, 2))}
+    y = np.where(X[:, 0] > 0.2, "yes", "no")
+    X[3, 1] = np.nan
+    told_of = {
+        "classes": kw.MKLClassifier(missing="impute").fit(X, y),
+        "views": kw.MKLClassifier(C=1.0, missing="impute").fit(noise, y),
+        "balanced": kw.MKLClassifier(scoring="balanced_accuracy", missing="impute-median").fit(X, y),
+        "numbers": kw.MKLRegressor(missing="impute").fit(X, X[:, 0]),
+        "given": kw.MKLRegressor([Linear()], alpha=1.0, normalize="trace").fit(X[:, :1], X[:, 0]),
+        "own": kw.MKLRegressor([Linear()]).fit(X[:, :1], X[:, 0]),
+    }
+    recorded(
+        "explained",
+        {
+            name: re.sub(r"0?\.\d+(e-\d+)?|\b\d{3,}\b", "#", model.explain_defaults())
+            for name, model in told_of.items()
+        },
+    )
+    source = types.SimpleNamespace(n_samples=9, names=np.array([f"k{j}" for j in range(14)]))
+    every = {
+        "views": {"one": ["two columns."], "two": ["none."]},
+        "levels": {"": ["x is a date."], "two": ["y is left out."]},
+        "left_out": {"chance": ["k", "l"], "spread": ["m"]},
+        "decision": "f1: most.",
+        "costs": "alike.",
+        "choice": "C = 1.",
+        "approximation": "yes",
+        "views_done": "filled",
+        "cells_done": "means",
+        "metric": "none.",
+        "targets": "shared.",
+        "learner": "lp.",
+        "normalize": "center.",
+    }
+    model = types.SimpleNamespace(source=source)
+    recorded(
+        "lines",
+        [
+            explained(every, model),
+            explained({"views": {"": ["two columns."]}}, model),
+            explained({}, model),
+            explained({"metric": ""}, model),
+        ],
+    )

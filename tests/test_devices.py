@@ -202,6 +202,9 @@ def test_wrong_devices():
     with pytest.raises(InputError, match="sparse"):
         kw.FeatureStack(sparse.csr_array(Z), groups, device=ELSEWHERE)
     assert (hosted(moved(Z[::-1], ELSEWHERE, "Z")) == Z[::-1]).all()
+    wide = moved(Z.astype(np.float64), ELSEWHERE, "Z")
+    assert (wide.dtype, wide.device) == (xp.float64, ELSEWHERE)
+    assert moved(wide, ELSEWHERE, "Z") is wide
 
 
 # ---- sums over rows -------------------------------------------------------------------------------

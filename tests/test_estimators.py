@@ -29,6 +29,7 @@ from sklearn.utils.estimator_checks import check_dataframe_column_names_consiste
 import kernelweave as kw
 from kernelweave.kernels import RBF, Categorical, Linear, Polynomial
 from kernelweave.learners import RLS2
+from recording import outcome, told
 
 ESTIMATORS = [
     kw.MKLRegressor(),
@@ -1116,3 +1117,453 @@ def test_sets_of_classes_grow_with_their_coverage(rng):
     labels = kw.MKLClassifier(learner="uniform").fit(X, (X > 0).astype(int))
     with pytest.raises(kw.InputError, match="several labels"):
         labels.predict_set(X)
+
+
+# ---- whole answers ---------------------------------------------------------------------------------
+
+
+def grid(**options):
+    """A learner with few regularisation parameters, whose solutions are far more exact than what is recorded."""
+    return RLS2(tol=1e-10, n_alphas=4, **options)
+
+
+FITS = {
+    "numbers": ("regression", kw.MKLRegressor(learner=FIXED, standardize=True, normalize="center")),
+    "numbers, alpha": ("regression", kw.MKLRegressor(learner=grid(relax="auto"), normalize="cosine")),
+    "numbers, folds": (
+        "regression",
+        kw.MKLRegressorCV(learner=grid(), alphas=[9.0, 1.0, 0.1, 0.01], cv=4, rule="1se"),
+    ),
+    "numbers, a score": ("regression", kw.MKLRegressor(learner=grid(), scoring="neg_mean_absolute_error")),
+    "outputs": ("outputs", kw.MKLRegressor(learner=RLS2(alpha=0.5, tol=1e-10, shared_weights=False))),
+    "outputs, folds": (
+        "outputs",
+        kw.MKLRegressorCV(learner="rls2", alphas=[1.0, 0.1], cv=3, targets="shared", tol=1e-10),
+    ),
+    "two classes": ("binary", kw.MKLClassifier(learner=FIXED, class_weight="balanced")),
+    "two classes, a score": ("binary", kw.MKLClassifier(learner=grid(), scoring="f1_macro")),
+    "two classes, an area": (
+        "binary",
+        kw.MKLClassifierCV(learner=grid(), alphas=[1.0, 0.1, 0.01], cv=3, scoring="roc_auc"),
+    ),
+    "classes": ("classes", kw.MKLClassifier(learner=grid(), fit_intercept=False)),
+    "classes, balanced": ("classes", kw.MKLClassifier(learner=grid(), scoring="balanced_accuracy")),
+    "classes, a loss": (
+        "classes",
+        kw.MKLClassifierCV(learner=grid(), alphas=[1.0, 0.1, 0.01], cv=3, scoring="neg_log_loss"),
+    ),
+    "labels": (
+        "labels",
+        kw.MKLClassifier(learner=grid(), class_weight=[{0: 1.0, 1: 3.0}, {}], scoring="f1_macro"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_all_that_a_fit_leaves_and_answers(name, recorded):
+    kind, estimator = FITS[name]
+    rng = np.random.default_rng(0)
+    X, y = data(rng, n=44, kind="outputs" if kind == "labels" else kind)
+    y = (y > np.median(y, axis=0)).astype(int) if kind == "labels" else y
+    weight, new = rng.integers(0, 3, size=44).astype(float), rng.normal(size=(5, 3))
+    groups = None if "folds" in name else np.arange(44) // 2
+    model = clone(estimator).set_params(kernels=list(BANK))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, y, weight, **({} if groups is None else {"groups": groups}))
+    # steps and gaps depend on the machine
+    kept = [one for one in vars(model) if one.endswith("_") and one not in ("model_", "history_", "n_iter_")]
+    found = {one: told(getattr(model, one)) for one in kept if "gap_" not in one}
+    rules = [vars(one) for one in model.normalizers_]
+    found["normalizers_"] = [
+        {key: one for key, one in own.items() if isinstance(one, np.ndarray)} for own in rules
+    ]
+    recorded("attributes", found, rtol=1e-4, atol=1e-6)
+    assert repr(model).partition("  # fitted: ")[0] == repr(clone(model))
+    held = model.model_.out_of_fold if hasattr(model, "classes_") or model.model_.flat else None
+    answers = {
+        "repr": repr(model).partition("  # fitted: ")[2].partition(", relative gap")[0],
+        "said": model.explain_defaults(),
+        "importances": model.feature_importances_,
+        "contributions": model.kernel_contributions(new),
+        "predictions": model.predict(new),
+        "score": model.score(X, y),
+        "weighted": model.score(X, y, weight),
+        "groups": model.model_.task.groups,
+        "held": None if held is None else [held.values, held.truth, held.weights],
+    }
+    if kind in ("regression", "outputs"):
+        answers["of functions"] = model.predict(new, return_std=True)[1]
+        answers["of observations"] = model.predict(new, return_std=True, kind="observation")[1]
+        answers["interval"] = model.predict_interval(new, 0.8)
+    else:
+        answers |= {
+            "decision": model.decision_function(new),
+            "probabilities": model.predict_proba(new),
+            "logarithms": model.predict_log_proba(new),
+        }
+        if kind != "labels":
+            answers["set"] = [model.predict_set(new, one).astype(int) for one in (0.5, 0.9)]
+        answers["predicted"] = model.predict(new)
+        for method in ("temperature", "platt"):
+            model.calibrate(method, cv=3)
+            answers[method] = [model.predict_proba(new), model.predict_log_proba(new)]
+    recorded("answers", answers, rtol=1e-4, atol=1e-6)
+
+
+def test_targets_and_weights_as_they_are_read(recorded):
+    from kernelweave.estimators.targets import (
+        read_classes,
+        read_numbers,
+        weights_of_classes,
+        weights_of_labels,
+    )
+
+    def read(function, *arguments):
+        found = outcome(function, *arguments)
+        warned = found[1:] if isinstance(found, list) else []
+        found = found[0] if isinstance(found, list) else found
+        return [found if isinstance(found, str) else {k: told(v) for k, v in vars(found).items()}, *warned]
+
+    w = [1.0, 0.0, 2.0, 1.0]
+    frame = pd.DataFrame({"u": [1.0, 2.0, 3.0, 4.0], "v": [0.0, 1.0, 0.0, 1.0]})
+    cases = {
+        "numbers": ([1, 2, 3, 4], w),
+        "a column": ([[1.0], [2.0], [3.0], [4.0]], 2),
+        "two": (np.eye(4)[:, :2], None),
+        "frame": (frame, None),
+        "text": (["a"] * 4, None),
+        "nan": ([1.0, np.nan, 1.0, 1.0], None),
+        "short": ([1.0, 2.0], None),
+        "cube": (np.zeros((4, 1, 1)), None),
+        "objects": ([[1], [2, 3], [4], [5]], None),
+        "negative": ([1, 2, 3, 4], [-1.0, 1, 1, 1]),
+        "zeros": ([1, 2, 3, 4], np.zeros(4)),
+        "few": ([1, 2, 3, 4], [1.0]),
+    }
+    recorded("numbers", {name: read(read_numbers, y, own, 4) for name, (y, own) in cases.items()})
+    three = np.array(["b", "a", "c", "b"])
+    labels = np.array([[1, 0, 1], [0, 0, 1], [1, 0, 0], [0, 0, 1]])
+    cases = {
+        "two": ([1, 0, 0, 1], None, None),
+        "three": (three, w, None),
+        "balanced": (three, w, "balanced"),
+        "by class": (three, None, {"a": 2.0, "b": 3.0, "c": 0.5}),
+        "one": (["a"] * 4, None, None),
+        "one with a weight": (["a", "b", "a", "a"], w, None),
+        "unknown": (three, None, {"d": 1.0}),
+        "not positive": (three, None, {"a": 0.0}),
+        "wrong": (three, None, "equal"),
+        "numbers": ([0.5, 1.5, 2.5, 3.1], None, None),
+        "missing": (np.array(["a", None, "b", "a"], dtype=object), None, None),
+        "kinds": (np.array(["a", 1, "b", 2], dtype=object), None, None),
+        "labels": (labels, w, None),
+        "frame": (pd.DataFrame(labels, columns=list("xyz")), None, "balanced"),
+        "sparse": (sparse.csr_array(labels), None, None),
+        "of labels": (labels[:, [0, 2]], w, [{0: 1, 1: 5}, {}]),
+        "lists": ([["a"], ["a", "b"], [], ["b"]], None, None),
+        "sets": ([{1}, {2}, {1, 2}, set()], None, None),
+        "too large": (labels + 1, None, None),
+        "too few": (labels, None, [{}]),
+        "no list": (labels, None, {0: 1}),
+        "other values": (labels[:, [0, 2]], None, [{2: 1}, {}]),
+        "a column": (three[:, None], None, None),
+        "unequal": (three[:3], None, None),
+        "as objects": (labels.astype(object)[:, [0, 2]], None, None),
+    }
+    recorded(
+        "classes", {name: read(read_classes, y, own, 4, factors) for name, (y, own, factors) in cases.items()}
+    )
+    factors = weights_of_classes("balanced", np.array([0, 1]), np.array([0, 1, 1]), np.array([1.0, 2.0, 3.0]))
+    np.testing.assert_allclose(factors, [6 / 2, 6 / 10])
+    found = weights_of_labels("balanced", labels, np.array(list("xyz")), np.array([1.0, 1.0, 1.0, 0.0]))
+    np.testing.assert_allclose(found, [[1.5, 0.75], [1.0, 1.0], [1.5, 0.75]])
+
+
+def test_scores_of_known_values(recorded):
+    """Every name by scikit-learn's own function; what is warned of and refused; decisions of the best level."""
+    from sklearn.metrics import make_scorer, mean_absolute_error
+
+    from kernelweave.estimators import scoring
+
+    rng = np.random.default_rng(0)
+    codes, weight = rng.integers(0, 3, size=40), rng.integers(1, 4, size=40).astype(float)
+    values, rows = rng.normal(size=(40, 3)) + 1.5 * np.eye(3)[codes], np.arange(3, 37)
+    names = np.array(["low", "middle", "high"])
+    binary = (codes > 0).astype(int)
+    curve = scoring.calibrate(values, codes, weight, "temperature", multilabel=False)
+    found = {}
+    for name in (None, "balanced_accuracy", "f1_macro", "neg_log_loss", "roc_auc_ovr"):
+        for own in (None, weight):
+            score = scoring.fold_score(name, codes, names, None, own, lambda values, rows: curve)
+            found[f"{name}, {own is not None}"] = [
+                score(values[rows], rows),
+                outcome(score, values[rows], rows, np.array([0.0, 1.0, -1.0])),
+            ]
+    for name in (None, "balanced_accuracy", "f1", "roc_auc", "average_precision"):
+        score = scoring.fold_score(name, binary, np.array(["no", "yes"]), None, weight)
+        found[f"two classes, {name}"] = [score(values[rows, :1], rows), score(values[rows, :1], rows, 0.5)]
+    labels = (values > 0.3).astype(int)
+    for name in (None, "f1_macro"):
+        score = scoring.fold_score(name, labels, [np.array([0, 1])] * 3, None, weight)
+        found[f"labels, {name}"] = score(values[rows] + 0.4 * np.cos(rows)[:, None], rows)
+    numbers = values[:, 0] + rng.normal(size=40)
+    for name in (None, "neg_mean_squared_error", make_scorer(mean_absolute_error, greater_is_better=False)):
+        score = scoring.fold_score(name, numbers, sample_weight=weight)
+        found[f"numbers, {name if isinstance(name, str) else type(name).__name__}"] = score(
+            values[rows, :1], rows
+        )
+    recorded("scores", found)
+    for name, levels in (
+        ("f1_macro", scoring.LEVELS),
+        ("balanced_accuracy", (1.0,)),
+        ("recall_macro", (1.0,)),
+        ("accuracy", (0.0,)),
+        ("roc_auc", (0.0,)),
+        (None, (0.0,)),
+    ):
+        assert scoring.levels_of(name) == levels
+    pooled = {
+        name: scoring.is_pooled(name)
+        for name in (None, "r2", "roc_auc", "roc_auc_ovo", "average_precision", "f1")
+    }
+    assert pooled == {
+        None: True,
+        "r2": True,
+        "roc_auc": False,
+        "roc_auc_ovo": False,
+        "average_precision": False,
+        "f1": True,
+    }
+    assert not scoring.is_pooled(lambda model, X, y: 0.0)
+    assert scoring.metric_of(make_scorer(mean_absolute_error)) == "mean_absolute_error"
+    shares = np.log(np.bincount(codes, weight) / weight.sum())
+    decided = {}
+    for moves, of_loss, own in ((True, False, weight), (False, False, None), (False, True, weight)):
+        f1 = scoring.fold_score("f1_macro", codes, names, None, own)
+        one = scoring.DecidedScore(
+            f1,
+            lambda values, rows: scoring.calibrate(
+                values, codes[rows], None, "temperature", multilabel=False
+            ),
+            of_loss,
+            moves,
+            codes,
+            own,
+            shares,
+            scoring.LEVELS,
+        )
+        decided[f"{moves}, {of_loss}"] = [
+            one(values[rows], rows),
+            *one.decided(values[rows], rows),
+            one.likelihood(values[rows], rows),
+        ]
+    several = scoring.DecidedScore(
+        scoring.fold_score("f1_macro", labels, [np.array([0, 1])] * 3),
+        lambda values, rows: scoring.calibrate(values, labels[rows], None, "temperature", multilabel=True),
+        False,
+        False,
+        labels,
+        np.tile(weight[:, None], 3),
+        np.zeros(3),
+        scoring.LEVELS,
+    )
+    decided["labels"] = [several(values[rows], rows), several.likelihood(values[rows], rows)]
+    recorded("decided", decided, rtol=1e-5)
+    recorded("levels", [scoring.said_of_level(level) for level in (0.0, 0.25, 1.0)])
+    y = np.arange(6.0)
+    wrong = {
+        "of numbers": outcome(scoring.check_score, "r3", y, None),
+        "of classes": outcome(scoring.check_score, "roc_auc", names[codes], names),
+        "defined": outcome(scoring.check_score, "r2", y, None),
+        "of labels": outcome(scoring.check_score, "r2", labels, [np.array([0, 1])] * 3),
+    }
+    recorded("refused", {name: str(one) for name, one in wrong.items()})
+
+
+def test_parameters_follow_from_each_other(recorded):
+    """Learners and normalisers that are taken, and what cannot be set, in words."""
+    X, y = data(np.random.default_rng(0), n=30)
+    simple, rls2 = kw.learners.SimpleMKL(C=2.0), RLS2(alpha=2.0)
+
+    def taken(estimator, **options):
+        one = outcome(lambda: estimator(**options)._resolved_learner())
+        return (
+            told(one)
+            if isinstance(one, str)
+            else told(one.get_params() | {"kind": type(one).__name__})
+            if not isinstance(one, list)
+            else told(one)
+        )
+
+    cases = {
+        "nothing": {},
+        "C": {"C": 3.0},
+        "C auto": {"C": "auto"},
+        "alpha": {"alpha": 3.0},
+        "own": {"kernels": [Linear()]},
+        "own, C": {"kernels": [Linear()], "C": 3.0},
+        "own, alpha": {"kernels": [Linear()], "alpha": 0.5},
+        "views": {"kernels": kw.banks.views({"a": [0]})},
+        "C of rls2": {"learner": "rls2", "C": 1.0},
+        "alpha of simple": {"learner": simple, "alpha": 1.0},
+        "all": {"learner": simple, "C": 5.0, "tol": 1e-5, "max_iter": 7, "n_jobs": 2},
+        "tol of rls2": {"learner": rls2, "tol": 1e-4, "n_jobs": 3},
+        "max_iter of uniform": {"learner": "uniform", "max_iter": 3},
+        "wrong": {"learner": "simpel"},
+    }
+    for estimator in (kw.MKLRegressor, kw.MKLClassifier, kw.MKLSurvival):
+        recorded(estimator.__name__, {name: taken(estimator, **options) for name, options in cases.items()})
+    cv = {
+        "alphas": {"alphas": [1.0]},
+        "Cs": {"Cs": [1.0]},
+        "nothing": {},
+        "own Cs": {"kernels": [Linear()], "Cs": [1.0]},
+    }
+    recorded("cv", {name: taken(kw.MKLRegressorCV, **options) for name, options in cv.items()})
+    changed = {
+        "of a name": lambda: kw.MKLClassifier(learner="simple").set_params(learner__C=3.0),
+        "of nothing": lambda: kw.MKLClassifier().set_params(learner__tol=1e-3),
+        "of kernels": lambda: kw.MKLRegressor([Linear()], alpha=2.0).set_params(learner__tol=1e-3),
+        "unknown": lambda: kw.MKLClassifier(learner="simple").set_params(learner__D=3.0),
+        "unknown, plain": lambda: kw.MKLClassifier().set_params(learner__D=3.0),
+        "of a number": lambda: kw.MKLClassifier(C=1.0).set_params(C__x=3.0),
+        "both": lambda: kw.MKLClassifier(C=1.0, learner="simple").set_params(learner__C=3.0),
+        "a new one": lambda: kw.MKLClassifier(learner="simple").set_params(
+            learner=RLS2(), learner__alpha=3.0
+        ),
+        "no parameter": lambda: kw.MKLClassifier(kernel="rbf"),
+        "misspelt": lambda: kw.MKLClassifier(lerner="rls2"),
+        "misspelt later": lambda: kw.MKLClassifier().set_params(lerner="rls2"),
+    }
+    recorded(
+        "changed", {name: re.sub(r"\s+", " ", repr(outcome(change))) for name, change in changed.items()}
+    )
+    one = kw.MKLClassifier(learner="simple")
+    outcome(one.set_params, C=2.0, learner__D=1.0)
+    assert one.C is None
+    absent = {
+        "classes": lambda: kw.MKLRegressor().predict_proba,
+        "coef": lambda: kw.MKLRegressor([RBF(1.0)], alpha=1.0).fit(X, y).coef_,
+        "metric": lambda: kw.MKLRegressor([Linear()], alpha=1.0).fit(X, y).relevance_,
+        "unfitted": lambda: kw.MKLRegressor().predict(X),
+        "importances": lambda: kw.MKLRegressor("precomputed", alpha=1.0).fit(X @ X.T, y).feature_importances_,
+        "std": lambda: kw.MKLRegressor([Linear()], "simple").fit(X, y).predict(X, return_std=True),
+        "targets": lambda: kw.MKLRegressor([Linear()], RLS2(shared_weights=False), targets="shared").fit(
+            X, np.c_[y, y]
+        ),
+        "own": lambda: kw.MKLRegressor([Linear()], "simple", targets="own").fit(X, np.c_[y, y]),
+        "intercept": lambda: kw.MKLClassifier([Linear()], kw.learners.SimpleMKL(), fit_intercept=False).fit(
+            X, y > 0
+        ),
+        "y": lambda: kw.MKLRegressor().fit(X, None),
+        "groups": lambda: kw.MKLRegressor([Linear()]).fit(X, y, groups=[1, 2]),
+        "sets": lambda: kw.MKLClassifier([Linear()], alpha=1.0).fit(X, (X > 0).astype(int)).predict_set(X),
+        "upper": lambda: (
+            kw.MKLRegressor([Linear()], alpha=1.0)
+            .fit(X, y)
+            .predict_interval(X, upper=kw.MKLClassifier([Linear()], alpha=1.0).fit(X, y > 0))
+        ),
+        "folds": lambda: (
+            kw.MKLClassifier([Linear()], alpha=1.0)
+            .fit(X, y > 0.5)
+            .calibrate(cv=[(np.arange(30), np.arange(0))])
+        ),
+    }
+    recorded("absent", {name: told(outcome(make)) for name, make in absent.items()})
+
+
+def test_most_of_the_weight_on_identities_is_warned_of():
+    X, y = data(np.random.default_rng(0), n=30)
+    narrow = [RBF(gamma=1e6 * (k + 1)) for k in range(5)]
+    with pytest.warns(
+        kw.KernelWarning,
+        match=r"^All kernels are the identity on the training rows: 'RBF\(gamma=1e\+06\) on all', .* and 2 more\. In",
+    ):
+        kw.MKLRegressor(narrow, kw.learners.Uniform(C=1.0)).fit(X, y)
+    with pytest.warns(kw.KernelWarning, match=r"^83 % of the weight is on kernels that are the identity"):
+        kw.MKLRegressor([*narrow, Linear()], kw.learners.Uniform(C=1.0)).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", kw.KernelWarning)
+        kw.MKLRegressor([narrow[0], Linear(), Polynomial(2)], kw.learners.Uniform(C=1.0)).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("cls", "options", "warns"),
+    [
+        (kw.MKLRegressor, {"alpha": 1.0, "scoring": "r2"}, True),
+        (kw.MKLRegressor, {"learner": FIXED, "scoring": "r2"}, True),
+        (kw.MKLRegressor, {"learner": RLS2(n_alphas=2), "scoring": "r2"}, False),
+        (kw.MKLRegressor, {"alpha": 1.0}, False),
+        (kw.MKLClassifier, {"alpha": 1.0, "scoring": "f1_macro"}, False),
+        (kw.MKLClassifier, {"alpha": 1.0, "scoring": "accuracy"}, True),
+        (kw.MKLClassifier, {"alpha": 1.0, "scoring": "roc_auc_ovr"}, True),
+        (kw.MKLClassifier, {"C": 1.0, "learner": "simple", "scoring": "accuracy"}, True),
+        (kw.MKLClassifier, {"learner": RLS2(n_alphas=2), "scoring": "roc_auc_ovr"}, False),
+    ],
+)
+def test_a_score_that_chooses_nothing_is_warned_of(cls, options, warns):
+    X, y = data(np.random.default_rng(0), n=30, kind="regression" if cls is kw.MKLRegressor else "classes")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        cls([Linear()], **options).fit(X, y)
+    said = [str(one.message) for one in caught if "chooses nothing" in str(one.message)]
+    name = "C" if "C" in options else "alpha"
+    assert said == (
+        [f"`scoring` chooses nothing here, as {name} is given. Leave out one of them."] if warns else []
+    )
+
+
+def test_steps_status_and_sums_are_those_of_all_problems():
+    """Of three classes: the most steps of a problem, the sum of objectives and gaps, and a history of each."""
+    X, y = data(np.random.default_rng(0), n=40, kind="classes")
+    bank = [Linear().on([0]), RBF(gamma=0.3), Polynomial(degree=2).on([1])]
+    model = kw.MKLClassifier(bank, RLS2(alpha=0.05, tol=1e-9)).fit(X, y)
+    alone = [kw.MKLClassifier(bank, RLS2(alpha=0.05, tol=1e-9)).fit(X, y == one) for one in "abc"]
+    steps = [one.n_iter_ for one in alone]
+    assert min(steps) < max(steps) == model.n_iter_
+    assert len(model.history_) == 3
+    assert model.objective_ == pytest.approx(sum(one.objective_ for one in alone), rel=1e-7)
+    np.testing.assert_allclose(model.weights_, [one.weights_ for one in alone], atol=1e-6)
+    with pytest.warns(
+        ConvergenceWarning, match=r"^MKLClassifier stopped with relative gap \S+ after 1 iterations\. "
+    ) as caught:
+        early = kw.MKLClassifier(bank, RLS2(alpha=0.05, tol=1e-12, max_iter=1)).fit(X, y)
+    assert len(caught) == 1
+    assert early.status_ == "max_iter"
+    assert early.rel_gap_ == pytest.approx(early.gap_ / early.objective_)
+
+
+def test_a_metric_is_tried_by_plain_fits_alone():
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    y = np.sin(2.0 * X[:, 0])
+
+    def tried(model):
+        return "metric" in model.fit(X, y).defaults_
+
+    assert tried(kw.MKLRegressor())
+    assert tried(kw.MKLRegressor().set_params(learner__tol=1e-7))
+    assert not tried(kw.MKLRegressor(learner=RLS2(relax="auto")))
+    assert not tried(kw.MKLRegressor(C="auto"))
+    assert not tried(kw.MKLRegressor([RBF(0.5)]))
+    assert not tried(kw.MKLRegressorCV(cv=3, n_alphas=4))
+    assert not tried(kw.MKLRegressor(alpha=0.1))
+
+
+def test_log_odds_are_those_of_weighted_shares():
+    from types import SimpleNamespace
+
+    from kernelweave.estimators.scoring import log_odds
+
+    codes, weight = np.array([0, 1, 1, 2, 2, 2]), np.array([1.0, 2.0, 0.5, 1.0, 1.0, 2.0])
+    shares = np.array([1.0, 2.5, 4.0]) / 7.5
+    np.testing.assert_allclose(
+        log_odds(SimpleNamespace(codes=codes, loss_weight=weight, multilabel=False)), np.log(shares)
+    )
+    two = log_odds(SimpleNamespace(codes=codes[:3], loss_weight=None, multilabel=False))
+    np.testing.assert_allclose(two, np.log([2.0]))
+    labels = np.array([[1, 0], [1, 0], [0, 0]])
+    found = log_odds(SimpleNamespace(codes=labels, loss_weight=np.array([1.0, 2.0, 4.0]), multilabel=True))
+    np.testing.assert_allclose(found, np.log([3.5 / 4.5, 0.5 / 7.5]))
+    each = log_odds(SimpleNamespace(codes=labels, loss_weight=np.ones((3, 2)) * [1.0, 2.0], multilabel=True))
+    np.testing.assert_allclose(each, np.log([2.5 / 1.5, 0.5 / 6.5]))

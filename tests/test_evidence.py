@@ -3,6 +3,7 @@
 Modules: `inspection/held`, `inspection/scores`.
 """
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,8 +13,9 @@ from sklearn import metrics
 import kernelweave as kw
 from kernelweave._errors import KernelWarning
 from kernelweave.inspection.held import HeldOut, class_scores
-from kernelweave.inspection.registry import Basis, collect
-from kernelweave.inspection.scores import _at_an_end, _classes, held_intervals
+from kernelweave.inspection.registry import REGISTRY, Basis, collect
+from kernelweave.inspection.scores import _at_an_end, _classes, held_gain, held_intervals, score_texts
+from recording import brief
 
 
 def intervals(held, seed=0):
@@ -244,3 +246,97 @@ def test_areas_and_brier_scores_are_those_of_scikit_learn(rng):
             by_hand = metrics.brier_score_loss(y == "b", share[:, 1])
         held = HeldOut(y, names[share.argmax(axis=1)], list(names), None, share)
         assert held.scores["Brier score"] == pytest.approx(by_hand, rel=1e-12)
+
+
+def predicted(kind):
+    """Rows with their predictions, of every kind: unequal classes, ties, groups, folds and divisions of the rows."""
+    rng = np.random.default_rng(0)
+    if kind == "numbers":
+        one = held_numbers(rng, 40, 3.0)
+        return [replace(one, groups=np.arange(40) // 3)]
+    if kind == "numbers of folds":
+        one, n = held_numbers(rng, 44), np.arange(44)
+        first = replace(one, rows=n[::-1], folds=n % 4, seen=np.full(44, 0.15))
+        return [first, replace(held_numbers(rng, 44), rows=n, folds=n // 11, seen=np.full(44, 0.2))]
+    if kind == "few":
+        names = [f"c{k}" for k in range(14)]
+        return [HeldOut(np.array(names * 2), np.array(names + names[::-1]), names)]
+    if kind == "labels":
+        truth = (rng.random((30, 3)) < [0.3, 0.5, 0.8]).astype(int)
+        guess = np.where(rng.random((30, 3)) < 0.7, truth, 1 - truth)
+        return [HeldOut(truth, guess, None, rng.normal(size=(30, 3)), rng.random((30, 3)), ("a", "b", "c"))]
+    if kind == "targets":
+        truth = rng.normal(size=(30, 2))
+        return [HeldOut(truth, truth + 0.3 * rng.normal(size=(30, 2)), targets=("first", "second"))]
+    n_classes, n = (2 if "two" in kind else 3), np.arange(60)
+    one = held_classes(rng, n_classes)
+    if "groups" in kind:
+        return [replace(one, groups=n // 4, folds=n // 20, rows=n + 100)]
+    if "folds" in kind:
+        other = replace(
+            held_classes(rng, n_classes, 50), folds=n[:50] % 2, rows=n[10:], seen=np.full(50, 0.3)
+        )
+        return [replace(one, folds=n % 3, rows=n, seen=np.full(60, 0.2)), other]
+    return [one]
+
+
+KINDS = ["two classes", "two classes, groups", "two classes, folds", "three classes", "three classes, folds"]
+KINDS += ["numbers", "numbers of folds", "few", "labels", "targets"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_known_and_said_of_held_out_rows(kind, recorded):
+    held = predicted(kind)
+    one = held[0]
+    names = ("scores", "several", "squared_errors", "in_groups")
+    found = {name: getattr(one, name) for name in names} | {"length": len(one)}
+    found["intervals"] = held_intervals(*held, level=0.9, seed=3)
+    found["texts"] = score_texts(one)
+    if one.several:
+        found["targets"] = one.by_target()
+    else:
+        found["rows"] = {name: vars(score) for name, score in one.row_scores.items()}
+        moved = replace(one, prediction=one.prediction[::-1])
+        found["gain"] = held_gain([moved], [one], 0.8)
+    found["rankings"] = one.rankings()
+    recorded("scores", found)
+    model = SimpleNamespace(cv_results_=None)
+    basis = Basis(model=model, held=one, nested=held if one.folds is not None else None)
+    made = {
+        name: REGISTRY[name].compute(basis)
+        for name in ("held out", "classes", "targets", "nested", "reported")
+    }
+    made["calibration"] = REGISTRY["calibration"].compute(basis)
+    recorded("findings", {name: brief(one.to_json()) for name, one in made.items() if one is not None})
+
+
+def test_what_is_said_of_the_rows_of_a_model(recorded):
+    """Few rows in the fit, or held out; weights of rows; nothing held out; rows of the fit."""
+
+    def said(n=60, weight=None, basis=None, **more):
+        source = SimpleNamespace(n_samples=n)
+        task = SimpleNamespace(source=source, row_weight=weight)
+        model = SimpleNamespace(model_=SimpleNamespace(task=task), **more)
+        return REGISTRY["rows"].compute(Basis(model=model, **(basis or {}))).to_json()
+
+    weights, two, numbers = np.array([0.5, 2.25, 1.0]), predicted("two classes")[0], predicted("numbers")[0]
+
+    def part(held, n):
+        names = ("truth", "prediction", "decision", "probability")
+        return replace(
+            held,
+            groups=None,
+            **{name: None if getattr(held, name) is None else getattr(held, name)[:n] for name in names},
+        )
+
+    recorded("nothing held out", said())
+    recorded("few", said(49, predict_cumulative_hazard=None))
+    recorded("weights", said(50, weights, {"held": numbers}))
+    recorded("equal weights", said(50, np.full(3, 2.0), {"held": numbers}, classes_=[0, 1]))
+    recorded("weights alone", said(50, weights))
+    recorded("weights and folds", said(50, weights, {"nested": [two]}))
+    recorded("times", said(50, weights, {"nested_times": [0.0], "held_times": [0.0] * 7}))
+    recorded("29 rows", said(50, None, {"held": part(two, 29)}, classes_=[0, 1]))
+    recorded("30 rows", said(50, None, {"held": part(two, 30)}, classes_=[0, 1]))
+    recorded("29 numbers", said(50, None, {"held": part(numbers, 29)}))
+    recorded("few of a class", said(50, None, {"held": part(two, 12)}, classes_=[0, 1]))

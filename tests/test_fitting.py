@@ -2,14 +2,14 @@
 
 Weights of rows are unequal throughout, so that a sum that forgets them is another number.
 
-Modules: `fitting`, `fitting/calibration`, `fitting/folds`, `fitting/linear`, `fitting/missing`,
-`fitting/model`, `fitting/out_of_fold`, `fitting/prediction`, `fitting/task`.
+Modules: `fitting`, `fitting/calibration`, `fitting/folds`, `fitting/linear`, `fitting/missing`, `fitting/model`,
+`fitting/out_of_fold`, `fitting/prediction`, `fitting/rowless`, `fitting/source`, `fitting/task`.
 """
 
 from __future__ import annotations
 
 import pickle
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -40,17 +40,27 @@ from kernelweave.fitting.folds import (
 )
 from kernelweave.fitting.linear import linear_layout
 from kernelweave.fitting.missing import missing_cells
-from kernelweave.fitting.model import Model
+from kernelweave.fitting.model import Model, fractions_of, view_in
 from kernelweave.fitting.out_of_fold import OutOfFold, best_offsets
-from kernelweave.fitting.prediction import Products
+from kernelweave.fitting.partial import PartialSource
+from kernelweave.fitting.prediction import FeatureForm, NewRows, Products
+from kernelweave.fitting.rowless import RowlessSource, needs_rows, without_rows
 from kernelweave.fitting.source import TableSource
-from kernelweave.fitting.task import Task, path_task, problems_of, shared_alphas, was_interrupted
-from kernelweave.kernels import RBF, ArcCosine, Laplacian, Linear, Polynomial
+from kernelweave.fitting.stacks import BankSource
+from kernelweave.fitting.task import (
+    SolvedProblem,
+    Task,
+    path_task,
+    problems_of,
+    shared_alphas,
+    was_interrupted,
+)
+from kernelweave.kernels import RBF, ArcCosine, Constant, Impute, Laplacian, Linear, Polynomial
 from kernelweave.learners import RLS2, Uniform
 from kernelweave.machines.losses import Hinge, SquaredHinge
 from kernelweave.mkl.weight_sets import LpBall
 from kernelweave.normalizers import resolve
-from kernelweave.views import Table
+from kernelweave.views import BlockTable, Table, as_table
 
 KERNELS = (Linear().on([0, 1]), RBF(gamma=0.3))
 
@@ -164,6 +174,15 @@ def test_missing_cells_are_counted_in_rows_that_have_the_view():
     assert missing_cells(Table(X), views) == {"column 0": (1, 3), "column 1": (1, 3)}
     assert missing_cells(Table(X), {}) == {"column 0": (2, 4), "column 1": (2, 4), "column 2": (1, 4)}
     assert missing_cells(Table(np.nan_to_num(X)), views) == {}
+    blocks = BlockTable({"one": as_table(X[:, :2], missing=True), "two": as_table(X[:, 2:], missing=True)})
+    nowhere = dict.fromkeys(("one", "two"))
+    assert missing_cells(blocks, nowhere) == {"one: column 0": (1, 3), "one: column 1": (1, 3)}
+    # without views every row counts
+    assert missing_cells(blocks, {}) == {
+        "one: column 0": (2, 4),
+        "one: column 1": (2, 4),
+        "two: column 0": (1, 4),
+    }
 
 
 # ---- folds ------------------------------------------------------------------------------------------
@@ -852,3 +871,511 @@ def test_columns_without_information_are_left_out(spread, beyond, left, rng, mon
     np.testing.assert_array_equal(asked.pop()[0], Y[:, :1])
     problems_of(replace(task, evidence=Y[:, 1:] + 3.0))
     np.testing.assert_array_equal(asked.pop()[0], Y[:, 1:] + 3.0)
+
+
+# ---- whole answers ----------------------------------------------------------------------------------
+
+MIXED = (
+    Linear().on([0, 2]),
+    Polynomial(degree=2).prepared("standardize"),
+    RBF(gamma=0.3).prepared("standardize"),
+    Laplacian(gamma=0.2),
+    RBF(gamma=0.4).on([0]) * RBF(gamma=0.2).on([1]),
+)
+
+
+def made_task(kernels=MIXED, n=22, normalize="center", kind="numbers", explicit=False, **more):
+    """A task with weights of rows: two numbers, three classes, or two labels with factors of classes."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3))
+    Y = X @ rng.normal(size=(3, 3)) + 0.5 * rng.normal(size=(n, 3))
+    weight = rng.uniform(0.3, 3.0, n)
+    if kind == "numbers":
+        targets = (Y[:, :2],)
+    elif kind == "classes":
+        targets = tuple(np.where(np.eye(3)[np.argmax(Y, axis=1)] > 0, 1.0, -1.0).T[:, :, None])
+    else:
+        targets = tuple(np.where(Y[:, :2] > 0.3, 1.0, -1.0).T[:, :, None])
+        more = {"multilabel": True, "class_weight": np.array([[1.0, 5.0], [0.5, 2.0]]), **more}
+    more = {"fit_intercept": kind == "numbers", "classification": kind != "numbers", "flat": False, **more}
+    options = {"standardize": explicit == "linear", "explicit": explicit is True, "sample_weight": weight}
+    source = TableSource(list(kernels), Table(X), max_memory=1e9, **options)
+    return Task(source, targets, weight, resolve(normalize), None, **more)
+
+
+def made_model(task, learner=None, **more):
+    """A model with numbers of nobody's fit: the second kernel has no weight in the first output."""
+    rng = np.random.default_rng(1)
+    problems = problems_of(task)
+    n, m, k = task.source.n_samples, task.source.n_kernels, task.n_outputs
+    weights = rng.uniform(0.2, 1.0, size=(k, m))
+    weights[0, 1] = weights[:, -1] = 0.0
+    own = {
+        "weights": weights, "dual_coef": rng.normal(size=(n, k)), "intercept": rng.normal(size=k),
+        "owner": np.repeat(np.arange(len(problems)), [len(p.intercept) for p in problems]),
+    }  # fmt: skip
+    normalizers = tuple(p.normalizer for p in problems)
+    return Model(task, learner or RLS2(alpha=0.5, tol=1e-12), 0.5, 0.5, normalizers, **{**own, **more})
+
+
+def features_of(task, seed=2):
+    """Coefficients of the features of all kernels, but for one without any."""
+    rng = np.random.default_rng(seed)
+    gram = task.source.gram()
+    coef = rng.normal(size=(len(gram.rows), task.n_outputs))
+    coef[gram.offsets[1] : gram.offsets[2]] = 0.0
+    return FeatureForm(coef, gram.offsets, problems_of(task)[0].means)
+
+
+def answers(model, new):
+    """All that a model says of new rows and of itself, but for what needs fits."""
+    stds = [model.posterior_std(new, np.linspace(0.5, 2.0, model.n_outputs))] if model.layers == () else []
+    linear = None if model.linear is None else [model.linear.coef, model.linear.intercept]
+    return {
+        "decision": model.decision(new),
+        "contributions": model.contributions(new),
+        "std": stds,
+        "effective": model.effective,
+        "shares": model.weight_shares,
+        "sources": model.sources,
+        "constant": model.constant_outputs,
+        "table": model.table_of_weights(),
+        "weights": [model.weights_of(k) for k in range(model.n_outputs)],
+        "linear": linear,
+        "rows": needs_rows(model),
+    }
+
+
+PLAIN = (Linear().on([0]), Linear().prepared("standardize").on([1, 2]), 0.5 * Linear())
+EXPLICIT = (Linear().on([0]), Polynomial(degree=2).on([1]), Linear().on([1, 2]), Polynomial(degree=2).on([0]))
+
+
+CASES = [
+    (MIXED, {}),
+    (MIXED, {"normalize": "cosine", "kind": "classes"}),
+    (MIXED, {"normalize": "within-class", "kind": "classes"}),
+    (MIXED, {"normalize": "norm", "kind": "labels"}),
+    (PLAIN, {"explicit": "linear"}),
+    (PLAIN, {"explicit": "linear", "normalize": "trace", "kind": "labels"}),
+    (EXPLICIT, {"explicit": True}),
+    (EXPLICIT, {"explicit": True, "normalize": "cosine", "kind": "classes"}),
+    (EXPLICIT[:3], {"normalize": "none"}),
+    (EXPLICIT[:3], {"normalize": "cosine", "kind": "labels"}),
+]
+
+
+def test_a_model_says_what_it_said(recorded, monkeypatch):
+    """Of new rows, at once and a few at a time, and without its training rows."""
+    for number, (kernels, options) in enumerate(CASES):
+        task = made_task(kernels, **options)
+        explicit = options.get("explicit") is True
+        model = made_model(task, features=features_of(task) if explicit else None)
+        new = Table(np.random.default_rng(3).normal(size=(9, 3)))
+        said = answers(model, new)
+        recorded(f"answers {number}", said)
+        if not explicit:
+            np.testing.assert_allclose(
+                said["contributions"].sum(axis=1) + model.intercept, said["decision"], atol=1e-9
+            )
+        lean = None if said["rows"] else without_rows(model)
+        if lean is not None:
+            assert lean.source.n_samples == 22
+            assert [len(lean.dual_coef), len(lean.source.table.values), lean.task.sample_weight] == [
+                0,
+                0,
+                None,
+            ]
+            np.testing.assert_allclose(lean.decision(new), said["decision"], rtol=1e-9, atol=1e-10)
+            np.testing.assert_allclose(lean.contributions(new), said["contributions"], rtol=1e-9, atol=1e-10)
+            for name in ("effective", "weight_shares", "constant_outputs"):
+                np.testing.assert_array_equal(getattr(lean, name), getattr(model, name))
+            for one, other in zip(lean.task.targets, task.typical, strict=True):
+                np.testing.assert_array_equal(one, other)
+            again = without_rows(lean)
+            np.testing.assert_allclose(again.decision(new), said["decision"], rtol=1e-9, atol=1e-10)
+            assert again.source is lean.source
+        for limit in (
+            {"source.CHUNK_BYTES": 8 * 22 * 4, "source.PIECE_BYTES": 8 * 22},
+            {"prediction.FEATURES": 20},
+        ):
+            with monkeypatch.context() as patch:
+                for name, value in limit.items():
+                    patch.setattr(f"kernelweave.fitting.{name}", value)
+                for one in (model, lean or model):
+                    other = replace(one)  # nothing is known before
+                    np.testing.assert_allclose(other.decision(new), said["decision"], rtol=1e-9, atol=1e-10)
+                    np.testing.assert_allclose(
+                        other.contributions(new), said["contributions"], rtol=1e-9, atol=1e-10
+                    )
+                if not model.layers:
+                    other = replace(model)
+                    std = other.posterior_std(new, np.linspace(0.5, 2.0, model.n_outputs))
+                    np.testing.assert_allclose(std, said["std"][0], rtol=1e-8, atol=1e-9)
+
+
+def test_infinite_ridges_and_constant_targets():
+    new = Table(np.random.default_rng(3).normal(size=(4, 3)))
+    task = made_task()
+    model = made_model(task)
+    assert not replace(model, ridge=np.inf).posterior_std(new, np.ones(2)).any()
+    explicit = made_task(EXPLICIT, explicit=True)
+    infinite = replace(made_model(explicit, features=features_of(explicit)), ridge=np.inf)
+    assert not infinite.posterior_std(new, np.ones(2)).any()
+    fixed = replace(task, targets=(np.column_stack([task.targets[0][:, 0], np.full(22, 3.0)]),))
+    one = made_model(fixed)
+    assert one.constant_outputs.tolist() == [False, True]
+    np.testing.assert_allclose(one.weight_shares, one.weights[0] / one.weights[0].sum())
+    every = replace(one, constant=np.array([True, True]))
+    np.testing.assert_allclose(every.weight_shares, one.weights[0] / one.weights[0].sum())
+    # weights of nothing
+    none = replace(one, weights=np.zeros((2, 5)))
+    assert none.weight_shares.tolist() == [0.0] * 5
+    assert replace(none, weights=np.zeros(5)).weight_shares.tolist() == [0.0] * 5
+    np.testing.assert_array_equal(none.decision(new), np.repeat(none.intercept[None], 4, axis=0))
+    assert fractions_of(np.array([[1.0, 3.0], [0.0, 0.0]]), axis=1).tolist() == [[0.25, 0.75], [0.0, 0.0]]
+    # the shift belongs to decisions, and not to probabilities
+    assert model.undecided(np.ones((1, 2))).tolist() == [[1.0, 1.0]]
+    assert replace(model, shift=np.array([0.5, 2.0])).undecided(np.ones((1, 2))).tolist() == [[0.5, -1.0]]
+
+
+@pytest.mark.parametrize("rule", ["center", "cosine", None])
+def test_sums_of_kernels_of_new_rows(rule, monkeypatch):
+    """With the training rows and with themselves, in chunks; and none of kernels without a weight."""
+    task = made_task(normalize=rule)
+    source, new = task.source, Table(np.random.default_rng(3).normal(size=(11, 3)))
+    X = source.table.values
+    rows = NewRows(source, new, problems_of(task)[0].normalizer)
+    weights = np.array([0.5, 0.0, 2.0, 0.3, 1.5])
+    wanted, diagonal, p = 0.0, 0.0, task.sample_weight / task.sample_weight.sum()
+    for weight, kernel in zip(weights, source.kernels, strict=True):
+        K, cross, own = kernel(X), kernel(new.values, X), kernel.diag(new.values)
+        wanted = wanted + weight * by_hand(rule, K, cross, own, p)
+        inner = (
+            own - 2.0 * cross @ p + p @ K @ p
+            if rule == "center"
+            else np.ones(11)
+            if rule == "cosine"
+            else own
+        )
+        diagonal = diagonal + weight * inner
+    for step in (11, 3):
+        monkeypatch.setattr("kernelweave.fitting.source.CHUNK_BYTES", 8 * 22 * step)
+        found = list(rows.summed(weights))
+        assert [(where.start, where.stop) for where, *_ in found] == [
+            (k, min(k + step, 11)) for k in range(0, 11, step)
+        ]
+        np.testing.assert_allclose(np.concatenate([K for _, K, _ in found]), wanted, rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(
+            np.concatenate([own for *_, own in found]), diagonal, rtol=1e-9, atol=1e-10
+        )
+    [(where, K, own)] = rows.summed(0.0 * weights)
+    assert (where, K.shape, own.shape) == (slice(0, 11), (11, 22), (11,))
+    assert not K.any()
+    assert not own.any()
+
+
+def test_models_of_rows_that_are_gone_refuse_what_needs_them(recorded):
+    lean = without_rows(made_model(made_task(PLAIN)))
+    said = []
+    for ask in (
+        lambda: lean.source.gram(),
+        lambda: lean.source.take(np.arange(2)),
+        lambda: lean.source.cross(lean.source.raw, np.arange(2)),
+        lambda: lean.source.distinguish(),
+    ):
+        with pytest.raises(kw.InputError) as error:
+            ask()
+        said.append(str(error.value))
+    assert lean.source.correction(0) is None
+    recorded("refused", said)
+    # what needs its rows
+    layered = SimpleNamespace(functions=((ArcCosine(degree=1),),))
+    reasons = [
+        needs_rows(made_model(made_task(MIXED))),
+        needs_rows(made_model(made_task(PLAIN), layers=(layered, None))),
+        needs_rows(SimpleNamespace(source=SimpleNamespace())),
+        needs_rows(made_model(made_task((*PLAIN, RBF(gamma=1.0))))),
+        needs_rows(made_model(made_task((RBF(gamma=1.0), *PLAIN)))),
+    ]
+    recorded("reasons", reasons)
+    views = {"one": (0,), "two": (1, 2)}
+    partial = PartialSource(
+        [Linear().on([0], name="one"), Linear().on([1, 2], name="two")], lean.task.source.table.like(np.ones((3, 3))),
+        views=views, how="complete", max_memory=1e9,
+    )  # fmt: skip
+    gone = RowlessSource.of(partial)
+    assert (gone.views, gone.n_samples) == (views, 3)
+    rows = np.ones((2, 3))
+    assert gone.accepted(as_table(rows, missing=True)).n_rows == 2
+    rows[1, 1:] = np.nan
+    with pytest.raises(kw.InputError, match="A row that lacks a view needs the training rows"):
+        gone.accepted(as_table(rows, missing=True))
+
+
+def test_matrices_have_views_by_their_names():
+    bank = kw.KernelBank(np.ones((3, 3, 3)), names=["genes: Linear", "Linear on age", "genes: RBF"])
+    model = SimpleNamespace(source=BankSource(bank, np.arange(3)))
+    assert Model.views.fget(model) == ["genes", "age", "genes"]
+    assert BankSource(bank, np.arange(2)).read_queries([[2], [1]], 1).tolist() == [2, 1]
+
+
+def test_equal_rows_have_no_folds():
+    task = made_task(PLAIN, n=8)
+    same = TableSource(task.source.kernels, Table(np.ones((8, 3))), max_memory=1e9)
+    with pytest.raises(kw.InputError, match="need training rows that differ; all of these are equal"):
+        OutOfFold.refitted(replace(task, source=same, targets=(np.ones((8, 2)),)), RLS2(alpha=1.0), 1.0)
+
+
+def test_features_of_constant_kernels_add_nothing():
+    """Kernels that centring leaves nothing of, among those with features."""
+    task = made_task((Linear().on([0]), Constant(2.0), Linear().on([1, 2])), explicit=True)
+    model = made_model(task, features=features_of(task), weights=np.ones((2, 3)))
+    assert model.normalizers[0].constant.tolist() == [False, True, False]
+    new = Table(np.random.default_rng(3).normal(size=(4, 3)))
+    parts = model.contributions(new)
+    assert not parts[:, 1].any()
+    np.testing.assert_allclose(parts.sum(axis=1) + model.intercept, model.decision(new), rtol=1e-10)
+    assert not model.effective[:, 1].any()
+    [(where, phi)] = NewRows(task.source, new, model.normalizers[0]).features(model.features)
+    assert (where, phi.shape) == (slice(0, 4), (4, 4))
+    assert not phi[:, 1].any()
+    means = task.sample_weight @ task.source.table.values / task.sample_weight.sum()
+    np.testing.assert_allclose(phi[:, [0, 2, 3]], new.values - means)
+
+
+def test_views_are_read_from_labels():
+    for label, view in (
+        ("genes: RBF(gamma=0.1)", "genes"),
+        ("Linear on age", "age"),
+        ("RBF(gamma=2) on size, weight", "size, weight"),
+        ("a: b: Linear", "a: b"),
+        ("genes: 2 * Linear + RBF(gamma=1)", "genes"),
+        ("f(x: y): more", "f(x: y): more"),
+        ("Linear on a + RBF on b", "a + RBF on b"),
+        ("2 * Linear on age", "age"),
+        ("kernel 3", "kernel 3"),
+    ):
+        assert view_in(label) == view
+
+
+@pytest.mark.parametrize("kind", ["numbers", "classes", "labels"])
+def test_what_folds_say_of_a_model_is_what_they_said(kind, recorded):
+    """Values out of fold, curves of probabilities, intervals and sets."""
+    more = {} if kind != "classes" else {"class_weight": np.array([2.0, 0.5, 1.0])}
+    task = made_task(PLAIN, n=30, kind=kind, **more)
+    model = made_model(task)
+    held = model.out_of_fold
+    # fits of tolerance 1e-12
+    recorded("held", [held.values, held.truth, held.weights], rtol=1e-4)
+    recorded("unlinked", [held.unlinked.values, held.unlinked.truth, held.unlinked.weights], rtol=1e-4)
+    assert replace(model, held=held).out_of_fold is held
+    if kind == "numbers":
+        recorded("ends", [model.ends(np.array([[1.0, -2.0]]), c) for c in (0.5, 0.8)], rtol=1e-4)
+    else:
+        curves = model.calibration
+        recorded("curves", [curves.method, curves.multilabel, curves.curves], rtol=1e-2)
+        new = np.linspace(-2.0, 2.0, 4)[:, None] * np.linspace(0.5, 1.0, task.n_outputs)
+        np.testing.assert_allclose(np.log(curves(new)), curves.logarithms(new), atol=1e-12)
+    if kind == "classes":
+        recorded("sets", held.lowest_shares(0.6, 1.3), rtol=1e-4)
+    lean = without_rows(model)
+    np.testing.assert_array_equal(lean.out_of_fold.values, held.unlinked.values)
+
+
+def test_solutions_of_all_problems_are_one_model():
+    """Shifts, offsets, ridges and layers of each."""
+    task = made_task(PLAIN, kind="classes")
+    problems = problems_of(task)
+    n = task.source.n_samples
+
+    def solution(k, **more):
+        return SimpleNamespace(
+            weights=np.full(3, k + 1.0),
+            dual_coef=np.full(n, 10.0 * k),
+            intercept=np.array([0.25 * k]),
+            **more,
+        )
+
+    solved = [SolvedProblem(p, solution(k)) for k, p in enumerate(problems)]
+    shift, offset = np.array([1.0, 2.0, 3.0]), np.array([10.0, 20.0, 30.0])
+    held = OutOfFold(np.ones((2, 3)), np.arange(2), np.ones(2))
+    own = Model.of(task, RLS2(), 0.7, solved, None, held, shift, offset)
+    assert (own.alpha, own.ridge, own.layers, own.layered, own.features, own.held) == (
+        0.7,
+        0.7,
+        (),
+        False,
+        None,
+        held,
+    )
+    assert own.intercept.tolist() == [11.0, 22.25, 33.5]
+    assert own.weights.tolist() == [[1.0] * 3, [2.0] * 3, [3.0] * 3]
+    assert own.dual_coef[0].tolist() == [0.0, 10.0, 20.0]
+    assert own.owner.tolist() == [0, 1, 2]
+    assert (own.shift is shift, own.offset is offset) == (True, True)
+    assert own.normalizers == tuple(p.normalizer for p in problems)
+    upper = SimpleNamespace(weights=(np.ones(1),))
+    first = [SolvedProblem(problems[0], solution(0, relax=0.1, upper_layers=(upper,), layer_weights=1))]
+    both = Model.of(task, RLS2(), 0.7, [*first, *solved[1:]], None)
+    assert (both.ridge, both.layers, both.layered) == (0.1, (upper, None, None), True)
+    assert both.intercept.tolist() == [0.0, 0.25, 0.5]
+    assert Model.of(task, RLS2(), 0.7, solved[:1], None).weights.tolist() == [1.0] * 3
+
+
+def test_features_of_solutions_are_their_own_or_follow_from_dual_ones(rng):
+    task = made_task(EXPLICIT, explicit=True, kind="classes")
+    problems, new = problems_of(task), Table(np.random.default_rng(3).normal(size=(5, 3)))
+    gram = problems[0].gram
+    n = task.source.n_samples
+    dual = rng.normal(size=(3, n))
+    weights = rng.uniform(0.5, 1.0, (3, 4))
+
+    def solved(own):
+        found = []
+        for k, p in enumerate(problems):
+            coef = own[:, k] if own is not None else np.zeros(0)
+            more = {
+                "weights": weights[k],
+                "dual_coef": dual[k],
+                "intercept": np.zeros(1),
+                "feature_coef": coef,
+            }
+            found.append(SolvedProblem(p, SimpleNamespace(**more)))
+        return found
+
+    own = rng.normal(size=(len(gram.rows), 3))
+    given = Model.of(task, RLS2(), 1.0, solved(own), None)
+    np.testing.assert_array_equal(given.features.coef, own)
+    np.testing.assert_array_equal(given.features.offsets, gram.offsets)
+    np.testing.assert_array_equal(given.features.means, problems[0].means)
+    follows = Model.of(task, RLS2(), 1.0, solved(None), None)
+    wanted = replace(follows, features=None).decision(new)
+    np.testing.assert_allclose(follows.decision(new), wanted, rtol=1e-9, atol=1e-10)
+    layered = solved(None)
+    layered[1].solution.upper_layers = (SimpleNamespace(weights=()),)
+    assert Model.of(task, RLS2(), 1.0, layered, None).features is None
+
+
+def test_further_inputs_and_kernels_that_overflow(recorded):
+    """Those of a transductive rule count with weight 1 each; an infinite kernel is named."""
+    task = made_task((Linear(), RBF(gamma=0.2)), n=12, normalize="trace")
+    extra = np.random.default_rng(1).normal(size=(5, 3))
+    [plain] = problems_of(task)
+    [found] = problems_of(
+        replace(task, normalizer=type(task.normalizer)(extra).without_extra(), extra=Table(extra))
+    )
+    for m, kernel in enumerate(task.source.kernels):
+        total = task.sample_weight @ kernel.diag(task.source.table.values)
+        own = (total + kernel.diag(extra).sum()) / total
+        assert plain.scale[m] / found.scale[m] == pytest.approx(own, rel=1e-9)
+    huge = TableSource(
+        [Linear(), Polynomial(degree=3)], Table(1e60 * task.source.table.values), max_memory=1e9
+    )
+    with np.errstate(all="ignore"), pytest.raises(kw.InputError) as error:
+        problems_of(replace(task, source=huge))
+    recorded("message", str(error.value))
+    Y = task.targets[0]
+    [some] = problems_of(replace(task, targets=(Y[:, :1], Y[:, 1:])), np.array([1]))
+    np.testing.assert_allclose(some.intercept, np.average(Y[:, 1:], axis=0, weights=task.sample_weight))
+
+
+def test_models_of_categories_are_no_function_of_columns():
+    """Codes of categories, and columns with a mark for what is missing, are no numbers."""
+    task = made_task((Linear().on([0, 1]), Linear().on([1])))
+    values = np.column_stack([task.source.table.values[:, :2], np.arange(22) % 3])
+    model = made_model(task)
+    assert model.linear is not None
+    for table in (Table(values, None, (0, 0, 3)), Table(values, None, (3, 0, 0))):
+        source = TableSource(task.source.kernels, table, max_memory=1e9)
+        assert replace(model, task=replace(task, source=source)).linear is None
+    layered = replace(model, layers=(SimpleNamespace(), None))
+    assert layered.linear is None
+    assert replace(model, linear_form="known").linear == "known"
+    rows = np.where(np.arange(3) == 1, np.nan, values[:4])
+    marked = Linear().prepared(Impute(indicator=True)).fitted(as_table(rows, missing=True)).steps[0]
+    table = marked.apply(as_table(rows, missing=True))
+    assert table.marked.any()
+    source = TableSource([Linear(), Linear()], table, max_memory=1e9)
+    assert replace(model, task=replace(task, source=source)).linear is None
+
+
+def test_out_of_fold_values_of_numbers_are_predictions():
+    """Of a loss with a link their means, of classes decision values; weights are those of rows without factors."""
+    values = np.linspace(-1.0, 1.0, 44).reshape(22, 2)
+    learner = Uniform(loss="poisson")
+    numbers = made_task(PLAIN)
+    np.testing.assert_allclose(OutOfFold.of(numbers, learner, values).values, np.exp(values))
+    np.testing.assert_array_equal(OutOfFold.of(numbers, RLS2(), values).values, values)
+    np.testing.assert_array_equal(
+        OutOfFold.of(made_task(PLAIN, kind="labels"), learner, values).values, values
+    )
+    classes = made_task(PLAIN, kind="classes", class_weight=np.array([2.0, 0.5, 1.0]))
+    held = OutOfFold.of(classes, RLS2(), np.ones((22, 3)))
+    np.testing.assert_allclose(held.weights * classes.class_weight[classes.codes], classes.sample_weight)
+    assert OutOfFold.of(replace(numbers, sample_weight=None), RLS2(), values).weights.tolist() == [1.0] * 22
+
+
+def test_parts_of_sources_have_what_kernels_learn_from_targets():
+    """Once for the same rows, and again for others; with the targets and weights of these rows."""
+    table, rng = made_task().source.raw, np.random.default_rng(1)
+    targets, weight = rng.normal(size=(22, 2)), rng.uniform(0.5, 2.0, 22)
+    learnt = []
+
+    @dataclass(frozen=True)
+    class OfTargets(Linear):
+        level: float | None = None
+
+        @property
+        def is_fitted(self):
+            return self.level is not None
+
+        def _fit(self, rows):
+            learnt.append([rows.table.n_rows, None if rows.targets is None else rows.targets.shape])
+            return replace(self, level=float(np.sum(rows.targets)))
+
+    source = TableSource(
+        [OfTargets(), Linear()], table, max_memory=1e9, sample_weight=weight, targets=targets
+    )
+    assert source.kernels[0].level == pytest.approx(targets.sum())
+    rows, part = np.array([3, 1, 7, 9]), np.array([1, 9])
+    some = source.take(rows)
+    assert some.kernels[0].level == pytest.approx(targets[rows].sum())
+    np.testing.assert_array_equal(some.targets, targets[rows])
+    np.testing.assert_array_equal(some.sample_weight, weight[rows])
+    assert (some.names, some.given_kernels) == (source.names, [OfTargets(), Linear()])
+    again = source.take(rows)
+    assert again.kernels == some.kernels
+    assert (again.given_kernels, learnt) == (some.given_kernels, [[22, (22, 2)], [4, (4, 2)]])
+    # parts of parts are of their own rows
+    assert again.take(np.array([2])).kernels[0].level == pytest.approx(targets[7].sum())
+    source.learn_as(rows, part)
+    assert source.take(rows).kernels[0].level == pytest.approx(targets[part].sum())
+    more = {"max_memory": 3e8, "rank_tol": 1e-3, "standardize": True, "imputer": Impute(), "explicit": True}
+    for own in (
+        TableSource([Linear()], table, **more),
+        TableSource([Linear()], table, targets=targets, **more),
+    ):
+        for part in (own.take(np.arange(5)), own.with_kernels([Linear(), Linear().on([1])])):
+            assert {name: getattr(part, name) for name in more} == more
+    others = source.with_kernels([OfTargets()])
+    assert others.kernels[0].level == pytest.approx(targets.sum())
+    np.testing.assert_array_equal(others.sample_weight, weight)
+    bare = TableSource([Linear()], table, max_memory=1e9)
+    bare.learn_as(rows, part)
+    assert bare.take(rows).targets is None
+    assert bare.given_kernels is bare.kernels
+
+
+def test_steps_of_paths_say_what_they_are(recorded):
+    task = made_task(PLAIN, kind="classes")
+    told = []
+    paths = path_task(
+        task, problems_of(task)[:2], Uniform(loss="squared"), np.array([10.0, 0.3]), report=told.append
+    )
+    assert [len(path) for path in paths] == [2, 2]
+    recorded("told", [[str(one), one.label, one.problem, one.alpha, one.weights] for one in told])
+    one = made_task(PLAIN)
+    told.clear()
+    path_task(one, problems_of(one), RLS2(), np.array([0.3]), report=told.append, label="rows", steps=True)
+    assert told == ["rows: alpha 0.3"]
+    assert type(told[0]) is str

@@ -21,6 +21,7 @@ from kernelweave.gram import (
     repair_gram,
 )
 from kernelweave.gram.base import pieces
+from kernelweave.gram.stack import kind_of
 from problems import compress, rbf_stack
 
 N = 31
@@ -610,3 +611,50 @@ def test_pieces_have_the_size_that_was_asked_for(step):
     assert [len(part) for part in parts[:-1]] == [max(1, step)] * (len(parts) - 1)
     assert len(parts) == -(-7 // max(1, step))
     assert list(pieces(0, step)) == []
+
+
+def test_representations_say_what_they_are(stack, recorded):
+    texts = [form(stack).describe() for form in FORMS]
+    rows = np.arange(12.0).reshape(4, 3)
+    texts.append(FactorGram(rows, np.array([0, 1, 4]), np.array([0.0, 1e-3])).describe())
+    texts.append(FactorGram(rows, np.arange(5)).describe())
+    recorded("texts", texts)
+    assert packed(stack).nbytes == stack.shape[2] * 8 * N * (N + 1) // 2
+    assert FactorGram(rows, np.arange(5)).nbytes == 96
+
+
+def test_what_is_no_stack_is_told(recorded):
+    """The words for every mistake, with the number of the kernel."""
+    eye, said = np.eye(3), []
+    lower = eye.copy()
+    lower[0, 2] = 0.5
+    distances = np.ones((3, 3)) - eye
+    indefinite = np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.9], [0.0, 0.9, 1.0]])
+    for wrong in (
+        np.ones((2, 3)),
+        np.ones((3, 3, 0)),
+        np.stack([eye, lower], axis=2),
+        np.stack([eye, eye * np.nan], axis=2),
+        np.stack([eye, distances], axis=2),
+        np.stack([eye, -eye], axis=2),
+        np.stack([eye, indefinite], axis=2),
+        np.stack([eye, indefinite], axis=2).astype(np.float32),
+        kw.BlockStatistics([0, 2]),
+        kw.KernelStream([eye]),
+        "text",
+    ):
+        with pytest.raises((kw.InputError, kw.NotPSDError)) as error:
+            as_gram(wrong)
+        said.append([type(error.value).__name__, str(error.value)])
+    for wrong in (np.ones((2, 3)), lower, np.full((3, 3), np.inf)):
+        with pytest.raises(kw.InputError) as error:
+            repair_gram(wrong)
+        said.append([type(error.value).__name__, str(error.value)])
+    recorded("messages", said)
+    assert as_gram(eye).n_kernels == 1
+    held = as_gram(kw.FeatureStack(np.arange(6.0).reshape(2, 3), [0, 1, 3]))
+    assert isinstance(held, FactorGram)
+    np.testing.assert_allclose(held.combine(np.array([2.0, 1.0])), [[5.0, 14.0], [14.0, 59.0]])
+    assert gram_from_stack(indefinite[:, :, None], psd=False).n_kernels == 1
+    assert kind_of(as_gram(eye)) is None
+    assert kind_of(eye) is None

@@ -4,12 +4,14 @@ Modules: `inspection/held_times`.
 """
 
 import inspect
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import kernelweave as kw
 from kernelweave.fitting.survival import harrell, kaplan_meier, value_at
+from kernelweave.inspection import registry
 from kernelweave.inspection.held_times import (
     BRIER,
     CONCORDANCE,
@@ -26,6 +28,7 @@ from kernelweave.inspection.held_times import (
 )
 from kernelweave.inspection.registry import Basis, collect, compute, possible
 from oracles import wrong_defaults
+from recording import brief
 
 
 def drawn(rng, n, effect=1.0):
@@ -270,6 +273,224 @@ def test_two_risks_are_compared_by_the_difference_of_their_concordances(rng):
     assert free.high - free.low < 0.8 * (paired.high - paired.low)
     none = compare_risks(time, event, first, first)
     assert (none.difference, none.low, none.high, none.p_value) == (0.0, 0.0, 0.0, 1.0)
+
+
+def censored(n=90, **more):
+    """Rows with ties, events and survival of a rough model, at eight times."""
+    rng = np.random.default_rng(0)
+    risk = rng.normal(size=n)
+    death, end = rng.exponential(20.0 * np.exp(-risk)), rng.uniform(5.0, 60.0, n)
+    time, event = np.ceil(np.minimum(death, end)), death <= end
+    times = np.quantile(time[event], np.linspace(0.05, 0.95, 8))
+    survival = np.exp(-0.04 * times * np.exp(0.8 * risk + 0.3 * rng.normal(size=n))[:, None])
+    alone = np.tile(np.exp(-0.05 * times), (n, 1))
+    given = {
+        "alone": alone,
+        "training": (time[: n - 20], event[: n - 20]),
+        "equal": risk + rng.normal(size=n),
+    }
+    return HeldTimes(time, event, risk.round(1), times, survival, **(given | more))
+
+
+PARTS = {
+    "rows": {},
+    "folds": {"folds": np.arange(90) % 3},
+    "strata": {"strata": np.array(["north", "south"])[np.arange(90) % 2], "folds": np.arange(90) // 30},
+    "groups": {"groups": np.arange(90) // 2, "training": None},
+    "alone": {"alone": None, "equal": None},
+}
+
+
+@pytest.mark.parametrize("kind", PARTS)
+def test_what_is_known_of_censored_rows(kind, recorded):
+    held = censored(**PARTS[kind])
+    lacking = np.arange(90) == 7
+    if kind == "strata":
+        held = replace(held, survival=np.where(lacking[:, None], np.nan, held.survival))
+    found = {
+        name: getattr(held, name) for name in ("intervals", "scores", "texts", "grid", "middle", "compared")
+    }
+    found |= {name: vars(one) for name, one in held.row_scores.items()}
+    found["events"], found["length"] = held.n_events, len(held)
+    found["groups of risk"] = [
+        vars(held.risk_groups())[name] for name in ("names", "rows", "times", "survival", "errors")
+    ]
+    found["bands"] = [np.concatenate(ends) for ends in held.risk_groups().bands]
+    found["calibration"] = held.calibration(20.0, 4)
+    found["predicted"] = {
+        time: held.predicted_at(time) for time in (0.1, held.times[0], held.times[3], 25.0, 1e3)
+    }
+    recorded("of rows", found)
+    names = ("held-out times", "out-of-fold times", "risk groups", "survival calibration", "survival error")
+    made = {
+        name: registry.REGISTRY[name].compute(Basis(held_times=held, nested_times=held)) for name in names
+    }
+    if kind in ("rows", "groups"):
+        recorded("sentences", {name: one and one.sentence for name, one in made.items()})
+    else:
+        recorded("findings", {name: one and brief(one.to_json()) for name, one in made.items()})
+
+
+def test_what_is_said_of_few_events_and_of_rows_without_pairs(recorded):
+    time = np.arange(1.0, 101.0)
+
+    def told(event, n=100, risk=None, **more):
+        risk = -time + 30.0 * np.cos(time) if risk is None else risk
+        held = HeldTimes(
+            time[:n], event[:n], risk[:n], np.array([20.0, 60.0]), np.tile([0.8, 0.3], (n, 1)), **more
+        )
+        names = (
+            "held-out times",
+            "out-of-fold times",
+            "risk groups",
+            "survival calibration",
+            "survival error",
+        )
+        found = {
+            name: registry.REGISTRY[name].compute(Basis(held_times=held, nested_times=held)) for name in names
+        }
+        return {
+            name: one and [one.sentence, [vars(two) for two in one.verdicts], len(one.values), one.n]
+            for name, one in found.items()
+        }
+
+    recorded("no event", told(time < 0))
+    recorded("one event", told(time == 40))
+    recorded("nine", told(time % 10 == 5, 90))
+    recorded("ten", told(time % 10 == 5))
+    recorded("the wrong order", told(time % 2 == 0, risk=time))
+    recorded("chance", told(time % 4 == 0, risk=np.cos(7 * time)))
+    recorded("few rows", told(time % 2 == 0, 29))
+    recorded("thirty rows", told(time % 2 == 0, 30))
+    recorded("forty rows", told(time % 2 == 0, 40))
+    equal = np.cos(5 * time)
+    recorded("gain", told(time % 2 == 0, equal=equal, folds=np.zeros(100, int)))
+    recorded("no gain", told(time % 2 == 0, equal=-time + 30.0 * np.cos(time) + 0.5 * np.cos(9 * time)))
+    recorded("loss", told(time % 2 == 0, risk=equal, equal=-time))
+    recorded("no comparison", told(time % 2 == 0, equal=None))
+
+
+def test_points_of_survival_are_those_of_wilson_and_greenwood():
+    """By hand: four rows at risk at the event of the second, one censored before."""
+    time, event = np.array([1.0, 2.0, 3.0, 5.0, 5.0]), np.array([0, 1, 1, 0, 1], bool)
+    share = 3 / 4 * 2 / 3
+    for when in (3.0, 4.9):
+        one = survival_at(time, event, when)
+        assert one.value == pytest.approx(share)
+        n = share * (1 - share) / (share**2 * (1 / (4 * 3) + 1 / (3 * 2)))
+        for end in (one.low, one.high):
+            assert (share - end) ** 2 == pytest.approx(1.959964**2 * end * (1 - end) / n, rel=1e-5)
+        assert (one.n, one.method) == (round(n), "Wilson")
+    assert np.isnan(survival_at(time, event, 5.1).value)
+    assert survival_at(time, event, 5.0).value == pytest.approx(share / 2)
+    # all rows followed to the time, none with an event
+    first = survival_at(time, event, 1.0)
+    assert (first.value, first.n) == (1.0, 5)
+    assert survival_at(time, event, 1.5).n == 4
+    gone = survival_at(np.array([1.0, 2.0, 3.0]), np.array([0, 1, 1], bool), 9.0)
+    assert (gone.value, gone.n) == (0.0, 2)
+
+
+def test_risk_groups_and_calibration_of_a_model(fitted, recorded):
+    model, X, y = fitted
+    found = kw.inspection.risk_groups(model, X[70:], y[70:], n_groups=4)
+    risk = model.predict(X[70:])
+    assert found.names == ["low risk", "risk 2 of 4", "risk 3 of 4", "high risk"]
+    assert [len(rows) for rows in found.rows] == [12, 13, 12, 13]
+    assert all(risk[a].max() < risk[b].min() for a, b in zip(found.rows, found.rows[1:], strict=False))
+    for k, rows in enumerate(found.rows):
+        for one, other in zip(
+            (found.times, found.survival, found.errors),
+            kaplan_meier(y[70:, 1][rows], y[70:, 0][rows] > 0),
+            strict=True,
+        ):
+            np.testing.assert_allclose(one[k], other)
+    assert [len(rows) for rows in kw.inspection.risk_groups(model, X[70:], y[70:]).rows] == [17, 16, 17]
+    one = kw.inspection.survival_calibration(model, X[70:], y[70:], time=15.0)
+    assert (one.time, one.n_rows.tolist()) == (15.0, [10] * 5)
+    survival = model.predict_survival_function(X[70:], [15.0])[:, 0]
+    assert one.predicted == pytest.approx(np.sort(survival).reshape(5, 10).mean(axis=1))
+    order = np.argsort(survival).reshape(5, 10)
+    assert one.observed == pytest.approx(
+        [survival_at(y[70:, 1][own], y[70:, 0][own] > 0, 15.0).value for own in order]
+    )
+    with pytest.raises(
+        kw.InputError,
+        match=r"50 rows with 50 different predictions cannot be divided into 51 groups\. Take fewer",
+    ):
+        kw.inspection.risk_groups(model, X[70:], y[70:], n_groups=51)
+    with pytest.raises(
+        kw.InputError, match=r"`y` must have an event and a time for each of the 49 rows, got 50"
+    ):
+        kw.inspection.risk_groups(model, X[71:], y[70:])
+
+
+def test_errors_and_concordance_take_censoring_from_the_training_rows(rng):
+    from kernelweave.fitting.survival import brier, uno
+
+    time, event, risk = drawn(rng, 40)
+    others = drawn(rng, 60)[:2]
+    y, training = np.c_[event, time], np.c_[others[1], others[0]]
+    same = (time, event)
+    assert kw.inspection.concordance(y, risk) == harrell(time, event, risk)
+    assert kw.inspection.concordance(y, risk, kind="uno") == uno(time, event, risk, same)
+    assert kw.inspection.concordance(y, risk, kind="uno", training=training, tau=20.0) == uno(
+        time, event, risk, others, 20.0
+    )
+    grid = np.array([4.0, 9.0, 11.0])
+    survival = rng.uniform(size=(40, 3))
+    one, two = brier(time, event, survival, grid, same), brier(time, event, survival, grid, others)
+    assert np.abs(one - two).max() > 1e-3
+    np.testing.assert_array_equal(kw.inspection.brier_scores(y, survival, grid), one)
+    np.testing.assert_array_equal(kw.inspection.brier_scores(y, survival, grid, training=training), two)
+    area = (5 * (two[0] + two[1]) / 2 + 2 * (two[1] + two[2]) / 2) / 7
+    assert kw.inspection.integrated_brier_score(y, survival, grid, training=training) == pytest.approx(area)
+    for wrong in ([4.0], [4.0, 4.0, 9.0], [9.0, 4.0, 11.0]):
+        with pytest.raises(kw.InputError, match="at least two ascending numbers"):
+            kw.inspection.integrated_brier_score(y, survival, wrong)
+    with pytest.raises(kw.InputError, match=r"shape \(n_rows, 2\), got \(40, 3\)"):
+        kw.inspection.brier_scores(y, survival, grid[:2])
+    with pytest.raises(kw.InputError, match="each of the 39 rows, got 40"):
+        kw.inspection.brier_scores(y, survival[1:], grid)
+    with pytest.raises(kw.InputError, match="events and times of rows"):
+        kw.inspection.concordance(None, risk)
+
+
+def test_strata_without_training_rows_have_a_risk_and_no_survival():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    time, event, strata = 0.5 + rng.exponential(np.exp(-X[:, 0])), rng.random(60) < 0.8, np.arange(60) % 2
+    y = np.c_[event, time, strata].astype(float)
+    model = kw.MKLSurvival([kw.kernels.Linear()], "simple", C=1.0).fit(X[:40], y[:40])
+    new = y[40:].copy()
+    new[3:5, 2] = 7.0
+    held = HeldTimes.of(model, X[40:], new, y[:40], times=[1.0, 2.0])
+    survival = model.predict_survival_function(X[40:], [1.0, 2.0], strata=y[40:, 2])
+    survival[3:5] = np.nan
+    np.testing.assert_allclose(held.survival, survival)
+    assert np.isnan(held.alone[3:5]).all()
+    assert np.isfinite(np.delete(held.alone, [3, 4], axis=0)).all()
+    np.testing.assert_array_equal(held.strata, new[:, 2])
+    columns = survival_columns(model, X[40:], 2.0, strata=new[:, 2])
+    assert list(columns) == ["risk", "survival at 2"]
+    np.testing.assert_allclose(columns["survival at 2"], survival[:, 1])
+    said = registry.REGISTRY["held-out times"].compute(Basis(held_times=held)).tables[0].note
+    assert (
+        " Pairs of rows are those of the same stratum. 2 rows of strata without training rows have a risk and no "
+        "survival." in said
+    )
+    found = kw.inspection.survival_calibration(model, X[40:], y[40:], time=1.0, n_groups=2, strata=y[40:, 2])
+    assert found.predicted.mean() == pytest.approx(
+        model.predict_survival_function(X[40:], [1.0], strata=y[40:, 2]).mean()
+    )
+    # a model without strata does not read them
+    plain = kw.MKLSurvival([kw.kernels.Linear()], "simple", C=1.0).fit(X[:40], y[:40, :2])
+    one = HeldTimes.of(plain, X[40:], new)
+    assert one.strata is None
+    assert one.alone is None
+    assert one.training is None
+    np.testing.assert_array_equal(one.times, plain.event_times_)
+    np.testing.assert_allclose(one.risk, plain.predict(X[40:]))
 
 
 def test_defaults_are_those_that_are_documented():

@@ -1,7 +1,7 @@
 """Intervals, curves, sentences and verdicts: against other formulas, and in simulations.
 
-Modules: `inspection`, `inspection/arguments`, `inspection/curves`, `inspection/held`, `inspection/paths`,
-`inspection/registry`, `inspection/scores`, `inspection/weights`.
+Modules: `inspection`, `inspection/arguments`, `inspection/curves`, `inspection/held`, `inspection/layers`,
+`inspection/missing`, `inspection/paths`, `inspection/registry`, `inspection/scores`, `inspection/weights`.
 """
 
 import inspect
@@ -35,6 +35,7 @@ from kernelweave.inspection.held import HeldOut, RowScore, divisions_of, losses_
 from kernelweave.inspection.registry import Rows, at, collect, compute, gained
 from kernelweave.inspection.scores import delta_interval, delta_p_value, held_gain, held_intervals
 from oracles import wrong_defaults
+from recording import brief
 
 
 @pytest.fixture(scope="module")
@@ -1432,6 +1433,604 @@ def test_sizes_are_of_kernels_that_contribute(rng):
     every = inspection.kernel_weights(model, nonzero=False)
     assert len(every.names) == 4
     assert len(inspection.kernel_weights(model).names) == len(used)
+
+
+# ---- whole answers ---------------------------------------------------------------------------------
+
+
+def test_numbers_become_texts_sentences_and_verdicts(recorded):
+    """Every part of a finding, in the order in which it was added, and back from JSON."""
+    made = registry.Finding(
+        {
+            "a": registry.Interval(0.81234, 0.71234, 0.91234, "by hand", 40),
+            "b {x}": registry.Interval(12.3456, n=5),
+            "none": registry.Interval(np.nan),
+        },
+        "meaning",
+        40,
+        "rows",
+        0.9,
+        ".2%",
+        {"list": [1, [2.5, 3]], "deep": {"k": 4}, "doubt": {"old": 1.0}},
+        rows=0,
+    )
+    made = made.says(
+        "score", "{name}: {a:percent}{interval:.3f}, {k:d}, {n:d}.", {"name": "Of {b}"},
+        a=at("a"), low=at("a", "low"), high=at("a", "high"), k=("details", "list", 1, 1), n=("n",), unused=at("none"),
+    )  # fmt: skip
+    same = made.says("score", "It is {v:.2f}.", v=at("none")).decides(
+        "sure", "Is it?", "yes", "{v:d}", v=at("none")
+    )
+    assert same.sentences == made.sentences
+    assert not same.verdicts
+    made = made.decides("sure", "Is {what}?", "no", "because of {v:units}.", {"what": "it"}, v=at("b {x}"))
+    made = made.decides(
+        "which", "And that?", "inconclusive", "{v:.1e} {m:fraction}.", v=at("b {x}"), m=at("a")
+    )
+    made = made.warns("Take care of 2.", {"two": 2, "third": 1 / 3})
+    assert registry.Finding.from_json(json.loads(json.dumps(made.to_json()))).to_json() == made.to_json()
+    recorded("finding", made.to_json())
+    assert registry.Finding().n is None
+    with pytest.raises(kw.InputError, match="Unknown topic of a sentence"):
+        made.says("scores", "It is.")
+    order = [
+        (name, one.topic) for name, one in registry.sentences_of({"x": replace(made, name="x"), "y": made})
+    ]
+    assert [topic for _, topic in order] == ["score"] * 2 + ["which"] * 2 + ["sure"] * 2 + ["distrust"] * 2
+    assert [name for name, _ in order] == ["x", ""] * 4
+    lines = [
+        registry.decided(p, g, h)
+        for p, g, h in [
+            (0.05, 1, 1),
+            (0.049, 1, 1),
+            (0.04, -1, 1),
+            (0.04, 0, 1),
+            (0.5, 0, 0.0199),
+            (0.5, 0, 0.02),
+        ]
+    ]
+    assert lines == ["inconclusive", "yes", "no", "no", "no", "inconclusive"]
+    assert registry.decided(0.5, 0.0, 0.4, 0.5) == "no"
+    gains = [
+        registry.gained(registry.Interval(0.1, low, high))
+        for low, high in [(0.0, 1), (0.01, 1), (-1, 0.019), (-1, 0.02), (np.nan, np.nan)]
+    ]
+    assert gains == ["inconclusive", "yes", "no", "inconclusive", "inconclusive"]
+    assert [registry.unsure(one, "loss") for one in ("yes", "no", "inconclusive")] == [
+        "",
+        "; a loss of 0.02 is unlikely",
+        "; {rows:d} rows cannot tell",
+    ]
+
+
+def test_cells_and_parts_of_sentences():
+    table = registry.Table(
+        "file",
+        "Title",
+        ["score", "value", "rows", "share", "p"],
+        [
+            ["accuracy", 0.51234, 20_000, 0.25, 0.012345],
+            ["RMSE", 0.51234, 20, 1.0, None],
+            ["log loss", 12.0, 5, 0.4, 1e-9],
+        ],
+        formats={"value": "name@rows", "share": "fraction@rows", "p": ".2g"},
+    )
+    assert table.shown() == [
+        ["accuracy", "0.5123", "20000", "25.00 %", "0.012"],
+        ["RMSE", "0.51", "20", "100 %", "–"],
+        ["log loss", "12", "5", "2 of 5", "1e-09"],
+    ]
+    assert table.shown(2) == table.shown()[:2]
+    plain = registry.Table("f", "T", ["a", "b"], [["x", 1.23456789], [None, 2]])
+    assert plain.shown() == [["x", "1.235"], ["–", "2"]]
+    assert list(plain.frame().columns) == ["a", "b"]
+    assert plain.frame().iloc[0, 1] == 1.23456789
+    latex = registry.Table(
+        "f", "The <title>", ["name", "n", "text"], [["a<b", 1, "x"], ["c\nd>", 2.5, "y"]]
+    ).latex()
+    assert latex.splitlines()[1:3] == ["\\begin{tabular}{lrl}", "\\toprule"]
+    assert "itle" in latex.splitlines()[0]
+    assert "a\\textless{}b & 1 & x \\\\" in latex
+    assert "c d\\textgreater{} & 2.5 & y \\\\" in latex
+    assert registry.shown(0.1234, ".1%", 0) == "12.3 %"
+    assert registry.shown(7, "d", 0) == "7"
+    words = registry.Interval(0.5, 0.41234, 0.61234).in_words("accuracy", 2000)
+    assert words == "95 % interval 0.4123 to 0.6123"
+    assert registry.Interval(0.5).in_words("accuracy", 20) == ""
+    assert registry.Interval(0.5, np.inf, 1.0).cells == [0.5, None, 1.0]
+    assert registry.enumerated(["a"]) == "a"
+    assert registry.enumerated(["a", "b"]) == "a and b"
+    assert registry.enumerated(["a", "b", "c"]) == "a, b and c"
+    assert registry.named("all") == "the whole table"
+    assert registry.named("x" * 60) == "x" * 60
+    assert registry.named("x" * 61) == "x" * 59 + "…"
+    tree = {"a": [1, {"b": 2}], "c": {"0": 3}}
+    looked = [
+        registry.look_up(tree, path)
+        for path in (("a", 1, "b"), ("a", 2), ("a", "b"), ("c", "0"), ("d", "e"), ("a", 0, 0), ())
+    ]
+    assert looked == [2, None, None, 3, None, None, tree]
+    assert registry.plain({1: (np.float64(2.0), np.nan, np.arange(2), "x", True, None)}) == {
+        "1": [2.0, None, [0, 1], "x", True, None]
+    }
+    assert registry.plain(np.array([True, False]))[0] is True
+    found = registry.intervals_of(["a", 2], [1, 2], [0, 1], [2, 3], 7, "by hand")
+    assert found == {
+        "a": registry.Interval(1.0, 0.0, 2.0, "by hand", 7),
+        "2": registry.Interval(2.0, 1.0, 3.0, "by hand", 7),
+    }
+    with pytest.raises(ValueError, match="longer"):
+        registry.intervals_of(["a"], [1, 2], [0, 1], [2, 3])
+
+
+@pytest.mark.usefixtures("declared_here")
+def test_findings_are_computed_where_all_is_there():
+    """Automatic ones together, the others one by one with as many repetitions as they have; each may say nothing."""
+    for name in list(registry.REGISTRY):
+        del registry.REGISTRY[name]
+    seen = []
+
+    def declare(name, **options):
+        @inspection.finding(name, title=name.title(), **options)
+        def made(basis):
+            seen.append((name, basis.count))
+            return None if name == "silent" else inspection.Finding(title="Own" if name == "own" else "")
+
+    declare("plain", needs=("model",))
+    declare("own", needs=())
+    declare("silent", needs=("held",), about="?")
+    declare("counted", needs=("rows",), about="Often?", counted="draws", usual=5, least=3)
+    declare("never", needs=(), about="?", possible=lambda found: "nothing" in found)
+    declare("lacking", needs=(), about="?", possible=lambda found: found["nothing"])
+    found = collect(inspection.Basis())
+    assert {name: (one.name, one.title) for name, one in found.items()} == {"own": ("own", "Own")}
+    both = collect(inspection.Basis(model=1))
+    assert [(one.name, one.title) for one in both.values()] == [("plain", "Plain"), ("own", "Own")]
+    assert list(registry.repeated()) == ["silent", "counted", "never", "lacking"]
+    assert registry.possible(found) == ["silent", "counted"]
+    seen.clear()
+    for count in (0, 3, 10_000):
+        assert compute("counted", inspection.Basis(rows=1, count=count)).title == "Counted"
+    assert seen == [("counted", 5), ("counted", 3), ("counted", 10_000)]
+    refused = {
+        ("plain", 0, 1): "Unknown evidence 'plain'.*Known: 'silent', 'counted'",
+        ("counted", 2, 1): "At least 3 draws are needed, got 2",
+        ("counted", -1, 1): "number of draws must be from 1 to 10000, got -1",
+        ("counted", 10_001, 1): "number of draws must be from 1 to 10000, got 10001",
+        (
+            "counted",
+            0,
+            None,
+        ): r"Counted: this needs the rows to fit again \(pass `training`\), which is not there",
+        ("silent", 0, 1): "Silent: this model and these rows have nothing to compute it from",
+    }
+    for (name, count, there), words in refused.items():
+        with pytest.raises(kw.InputError, match=words):
+            compute(name, inspection.Basis(rows=there, held=there, count=count))
+    assert [one.how for one in (inspection.Basis(), inspection.Basis(n_jobs=2, random_state=3, report=print))] == [
+        {"n_jobs": None, "random_state": 0, "report": None}, {"n_jobs": 2, "random_state": 3, "report": print},
+    ]  # fmt: skip
+    assert inspection.Basis().folds() == inspection.Basis().inner() == 5
+    assert inspection.Basis().max_false == 1.0
+    assert inspection.Basis().refit
+    declare("two", needs=("held", "rows"), about="?")
+    with pytest.raises(
+        kw.InputError,
+        match=r"predictions .hold out a fraction of the rows. and the rows to fit again .*, which are not there",
+    ):
+        compute("two", inspection.Basis())
+
+
+def test_findings_of_python_have_their_rows(monkeypatch):
+    """All arguments of `findings` are in the basis of what it computes."""
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    model = kw.MKLRegressor(kw.banks.linear_features(2), alpha=0.1).fit(X[:30], X[:30, 0])
+    given = []
+    monkeypatch.setattr(registry, "collect", lambda basis: given.append(basis) or {"first": 1})
+    monkeypatch.setattr(registry, "compute", lambda name, basis: (name, basis))
+    made = inspection.findings(
+        model, X[30:], X[30:, 0], training=(X[:30], X[:30, 0]), names=["sources"], random_state=3, n_jobs=2
+    )
+    (basis,) = given
+    assert made == {"first": 1, "sources": ("sources", basis)}
+    assert basis.model is model
+    assert (basis.random_state, basis.n_jobs, type(basis.estimator)) == (3, 2, kw.MKLRegressor)
+    assert not hasattr(basis.estimator, "model_")
+    np.testing.assert_array_equal(basis.held.truth, X[30:, 0])
+    np.testing.assert_array_equal(basis.held_rows.X, X[30:])
+    for rows in (basis.training, basis.rows):
+        np.testing.assert_array_equal(rows.X, X[:30])
+        np.testing.assert_array_equal(rows.y, X[:30, 0])
+    inspection.findings(model)
+    one = given[-1]
+    assert (one.random_state, one.n_jobs) == (0, None)
+    assert [getattr(one, name) for name in ("held", "held_rows", "training", "rows")] == [None] * 4
+    for options, words in (
+        ({"X": X}, "Pass `X` and `y` of the held-out rows together, or neither"),
+        ({"y": X[:, 0]}, "together, or neither"),
+        ({"training": (X,)}, r"must be a pair \(X, y\), got 1 parts"),
+        ({"names": ["kernels"]}, "Unknown entry of `names` 'kernels'"),
+    ):
+        with pytest.raises(kw.InputError, match=words):
+            inspection.findings(model, **options)
+
+
+@pytest.fixture(scope="module")
+def fits():
+    """Models whose weights need no solver that stops early: of numbers, three classes, several targets and labels."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 4))
+    score = X[:, 0] + 0.5 * X[:, 2] + 0.4 * rng.normal(size=40)
+    bank = kw.banks.views(
+        {"one": [0, 1], "two": [2, 3]}, kernels=[kw.kernels.Linear(), kw.kernels.Polynomial(2)]
+    )
+    learner = kw.learners.RLS2(alpha=1.0, tol=1e-10)
+    names = np.array(["low", "middle", "high"])[np.digitize(score, [-0.6, 0.6])]
+    targets = np.column_stack([score, X[:, 3] + 0.3 * score])
+    return {
+        "numbers": (kw.MKLRegressor(bank, learner).fit(X, score), X, score),
+        "classes": (kw.MKLClassifier(bank, learner).fit(X, names), X, names),
+        "targets": (kw.MKLRegressor(bank, learner, targets="own").fit(X, targets), X, targets),
+        "labels": (
+            kw.MKLClassifier(bank, learner).fit(X, (targets > 0).astype(int)),
+            X,
+            (targets > 0).astype(int),
+        ),
+    }
+
+
+@pytest.mark.parametrize("kind", ["numbers", "classes", "targets", "labels"])
+def test_weights_and_sizes_of_a_model(kind, fits, recorded):
+    model, X, _ = fits[kind]
+    found = {
+        "kernels": inspection.kernel_weights(model),
+        "all": inspection.kernel_weights(model, nonzero=False),
+        "views": inspection.view_weights(model),
+        "sizes": inspection.contribution_sizes(model, X[:15]),
+        "layers": inspection.layer_weights(model),
+    }
+    found["fractions"] = found["kernels"].fractions
+    if kind != "numbers":
+        found["layer of one"] = inspection.layer_weights(model, output=1)
+    recorded("weights", found, rtol=1e-5, atol=1e-8)
+    names = ("views", "kernels", "layers", "uninformative", "parameters", "relevance")
+    made = {name: registry.REGISTRY[name].compute(inspection.Basis(model=model)) for name in names}
+    recorded("findings", {name: one and one.to_json() for name, one in made.items()}, rtol=1e-5, atol=1e-8)
+    if kind != "numbers":
+        two = inspection.two_layers(model, X[:5], output=1)
+        recorded("two layers", {k: v for k, v in vars(two).items() if v is not None}, rtol=1e-5, atol=1e-8)
+    path = inspection.regularization_path(
+        model, alphas=[3.0, 0.3, 1.0], output=None if kind == "numbers" else 1
+    )
+    recorded("path", {**vars(path), "fractions": path.fractions}, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", ["numbers", "classes", "targets", "labels"])
+def test_scores_out_of_fold_and_learning_curves(kind, fits, recorded):
+    model, X, y = fits[kind]
+    more = {
+        "params": {"sample_weight": 1.0 + np.arange(40) % 3},
+        "groups": np.arange(40) // 2,
+        "level": 0.8,
+        "random_state": 2,
+    }
+    folds = list(model_selection.KFold(3, shuffle=True, random_state=0).split(X))
+    found = inspection.out_of_fold_scores(model, X, y, cv=folds, **more)
+    recorded("out of fold", found, rtol=1e-5)
+    assert found != inspection.out_of_fold_scores(model, X, y, cv=3, **more)
+    scoring = {"numbers": "neg_mean_absolute_error", "classes": "balanced_accuracy"}.get(kind)
+    curve = inspection.learning_curve(model, X, y, sizes=[0.5, 20, 1.0], cv=folds, scoring=scoring, **more)
+    recorded("curve", vars(curve), rtol=1e-5)
+    if kind == "numbers":
+        recorded("default", vars(inspection.learning_curve(model, X, y, cv=4)), rtol=1e-5)
+
+
+def test_calibration_of_few_rows(recorded):
+    rng = np.random.default_rng(0)
+    share = rng.random(31)
+    truth = rng.random(31) < share
+    recorded(
+        "seven of one width", vars(inspection.calibration(truth, share, n_bins=7, bins="uniform", level=0.8))
+    )
+    recorded("ten", vars(inspection.calibration(truth.astype(int), share)))
+    recorded("equal", vars(inspection.calibration(truth, np.full(31, 1.0 + 5e-10), n_bins=3)))
+    with pytest.raises(kw.InputError, match="at most 1, got 1"):
+        inspection.calibration(truth, np.full(31, 1.0 + 2e-9))
+
+
+def test_the_score_that_chose_and_the_ends_of_its_range(recorded):
+    """C and alpha at either end, in the middle, and beyond which others were left out."""
+    X = np.random.default_rng(0).normal(size=(40, 2))
+
+    def said(cls, **options):
+        y = X[:, 0] > 0.1 if cls is kw.MKLClassifierCV else X[:, 0] + 0.3 * np.sin(9 * X[:, 1])
+        model = cls(kw.banks.linear_features(2), **options).fit(X, y)
+        basis = inspection.Basis(model=model)
+        return [
+            brief(registry.REGISTRY[name].compute(basis).to_json())
+            for name in ("folds", "range")
+            if registry.REGISTRY[name].compute(basis)
+        ]
+
+    recorded("alpha", said(kw.MKLRegressorCV, learner="rls2", alphas=[1.0, 10.0, 100.0], cv=4), rtol=1e-5)
+    recorded("one alpha", said(kw.MKLRegressorCV, learner="rls2", alphas=[1.0], cv=4), rtol=1e-5)
+    recorded("C", said(kw.MKLClassifierCV, learner="simple", Cs=[1e-4, 1e-3], cv=3), rtol=1e-3)
+
+
+def test_upper_layers_parameters_and_relevance_are_told(monkeypatch, recorded):
+    """Of learners whose weights are local solutions, with weights of our own in their place."""
+    from kernelweave.inspection import layers, weights
+
+    names = (
+        np.array(["a", "b"], dtype=object),
+        np.array(["c", "d", "e"], dtype=object),
+        np.array(["f"], dtype=object),
+    )
+    parts = (
+        np.array([[1.0, 0.2], [0.5, 0.3]]),
+        np.array([[2.0, 0.0], [1.0, 3.0], [1.0, 1.0]]),
+        np.array([[4.0, 2.0]]),
+    )
+    found = inspection.LayerWeights(names, parts, ("yes", "no"))
+
+    def told(found, constant):
+        monkeypatch.setattr(layers, "layer_weights", lambda model: found)
+        model = SimpleNamespace(model_=SimpleNamespace(constant_outputs=np.array(constant)))
+        made = registry.REGISTRY["layers"].compute(inspection.Basis(model=model))
+        return made and made.to_json()
+
+    recorded("layers", told(found, [False, False]))
+    recorded("one output is constant", told(found, [True, False])["values"])
+    recorded("all outputs are constant", told(found, [True, True])["values"])
+    flat = inspection.LayerWeights(names[:2], tuple(one[:, 1] for one in parts[:2]), ("",))
+    recorded("one output", told(flat, [False]))
+    assert told(inspection.LayerWeights(names[:1], parts[:1], ("yes", "no")), [False, False]) is None
+
+    def parameters(learner, found, **more):
+        source = SimpleNamespace(names=np.array(["x0", "x1"], dtype=object), n_kernels=2)
+        inner = SimpleNamespace(
+            n_outputs=len(found), learner=learner, source=source, kernel_parameters=lambda k: found[k]
+        )
+        made = registry.REGISTRY["parameters"].compute(
+            inspection.Basis(model=SimpleNamespace(model_=inner, **more))
+        )
+        return made and made.to_json()
+
+    recorded("gaussian", parameters(kw.learners.ARDGaussian(), [{"x0": 0.5, "x1": 1.25}]))
+    own = [{}, {"x0": 2.0, "x1": 1.25, "power": 3.5}, {"x0": 0.1, "x1": 0.2, "power": 30.0}]
+    learner = kw.learners.ParametricKernel(family="rational-quadratic")
+    recorded("of classes", parameters(learner, own, classes_=np.array(["u", "v", "w"])))
+    assert parameters(learner, [{}]) is None
+    assert parameters(kw.learners.RLS2(), own) is None
+
+    def relevance(**views):
+        model = kw.MKLRegressor(kw.banks.linear_features(2), alpha=0.1).fit(np.eye(2), [0.0, 1.0])
+        model.__class__ = type("Known", (kw.MKLRegressor,), {"relevance_": views})
+        return inspection.column_relevance(model), brief(
+            registry.REGISTRY["relevance"].compute(inspection.Basis(model=model)).to_json()
+        )
+
+    recorded("relevance", relevance(X={"a": 0.1, "b": 0.7, "c": 0.2, "d": 0.0}))
+    recorded("of views", relevance(X={"a": 0.4, "b": 0.6}, Z={"a": 1.0}))
+    many = relevance(X={f"x{k}": (k + 1) / 1431 for k in range(53)})[1]
+    recorded(
+        "many", {"note": many["tables"][0]["note"], "said": many["sentences"], "values": len(many["values"])}
+    )
+    assert weights.MOST_COLUMNS == 50
+
+
+def test_kernels_without_information_are_named_up_to_a_number(recorded):
+    X = np.random.default_rng(0).normal(size=(30, 9))
+    model = kw.MKLRegressor(kw.banks.linear_features(9), alpha=1.0).fit(X, X[:, 0])
+    kinds = ["identity"] * 2 + ["constant"] * 7
+    model.uninformative_kernels_ = [(f"k{j}", kind) for j, kind in enumerate(kinds)]
+    recorded("six", inspection.uninformative(model))
+    recorded("one", inspection.uninformative(model, most=1))
+    recorded("seven", inspection.uninformative(model, most=7))
+    recorded("finding", registry.REGISTRY["uninformative"].compute(inspection.Basis(model=model)).to_json())
+    model.uninformative_kernels_ = [("k", "constant")]
+    assert inspection.uninformative(model) == [
+        "1 kernel is constant on the training rows: in them all rows are equal (k)."
+    ]
+    model.uninformative_kernels_ = []
+    assert inspection.uninformative(model) == []
+    assert registry.REGISTRY["uninformative"].compute(inspection.Basis(model=model)) is None
+
+
+def test_what_was_missing_is_told_in_singular_and_plural(recorded):
+    X = np.random.default_rng(0).normal(size=(12, 2))
+    model = kw.MKLRegressor(kw.banks.linear_features(2), alpha=1.0).fit(X, X[:, 0])
+    views = {f"v{k}": k + 1 for k in range(3)}
+    cases = {
+        "one": ({"x0": 1}, {}, {"k": 0.1234}),
+        "seven columns": ({f"x{k}": k % 3 + 1 for k in range(7)}, views, {"k": 0.01, "l": 0.0213, "m": 0.02}),
+        "views": ({}, {"v": 2}, {}),
+        "nothing": ({}, {}, {}),
+    }
+    for name, (cells, views, residuals) in cases.items():
+        given = {
+            "n_rows": 12,
+            "cells": cells,
+            "cells_done": "they are 0",
+            "views": views,
+            "views_done": "left out",
+        }
+        model.missing_ = {**given, "residuals": residuals}
+        found = registry.REGISTRY["missing"].compute(inspection.Basis(model=model))
+        recorded(
+            name, [inspection.missing(model), inspection.missing(model, most=2), found and found.to_json()]
+        )
+
+
+def test_findings_pass_on_what_a_run_asks_for(monkeypatch):
+    """Rows, folds, repetitions, seed, processes and what is told: every argument of the functions behind findings."""
+    from kernelweave.inspection import curves, permutation, sources, stability
+
+    class Told(Exception):
+        pass
+
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    model = kw.MKLRegressor(kw.banks.linear_features(2), kw.learners.RLS2(alpha=0.1)).fit(X, X[:, 0])
+    training, every, new = (
+        Rows(X[:k], X[:k, 0], {"sample_weight": np.ones(k)}, np.arange(k)) for k in (20, 18, 5)
+    )
+    basis = inspection.Basis(
+        model=model,
+        estimator="estimator",
+        training=training,
+        rows=every,
+        held_rows=new,
+        folds=lambda: "folds",
+        inner=lambda: "inner",
+        divisions=lambda count: f"{count} divisions",
+        count=4,
+        refit=False,
+        max_false=0.5,
+        random_state=7,
+        n_jobs=2,
+        report=print,
+    )
+    given = {}
+
+    def keep(*arguments, **options):
+        given.update(options, arguments=arguments)
+        raise Told
+
+    how = {"n_jobs": 2, "random_state": 7, "report": print}
+    wanted = {
+        "permutation": (
+            permutation,
+            "permutation_test",
+            ("estimator",),
+            {**every.given, **how, "n_permutations": 4, "cv": "folds", "refit": False},
+        ),
+        "stability": (
+            stability,
+            "weight_stability",
+            (model,),
+            {**training.given, **how, "n_samples": 4, "max_false": 0.5},
+        ),
+        "sources": (
+            sources,
+            "source_test",
+            (model, new.X, new.y),
+            {"n_permutations": 4, "groups": new.groups, "random_state": 7, "report": print},
+        ),
+        "omission": (
+            sources,
+            "source_refit_test",
+            (model,),
+            {
+                **every.given,
+                "sources": list(inspection.view_weights(model)),
+                "cv": "4 divisions",
+                "n_jobs": 2,
+                "report": print,
+            },
+        ),
+        "learning curve": (
+            curves,
+            "learning_curve",
+            ("estimator",),
+            {**training.given, **how, "sizes": [0.25, 0.5, 0.75, 1.0], "cv": "inner"},
+        ),
+    }
+    for name, (module, function, arguments, options) in wanted.items():
+        monkeypatch.setattr(module, function, keep)
+        given.clear()
+        with pytest.raises(Told):
+            compute(name, basis)
+        assert [id(one) for one in given.pop("arguments")] == [id(one) for one in arguments], name
+        assert given.keys() == options.keys(), name
+        for key, value in options.items():
+            same = (
+                np.array_equal(given[key], value)
+                if isinstance(value, list | np.ndarray)
+                else given[key] == value
+            )
+            assert same, (name, key)
+    given.clear()
+    with pytest.raises(Told):
+        compute("sources", replace(basis, count=0))
+    assert given["n_permutations"] is None
+    with pytest.raises(Told):
+        compute("omission", replace(basis, divisions=None))
+    assert repr(given["cv"]) == repr(model_selection.ShuffleSplit(4, test_size=0.2, random_state=7))
+
+
+def test_one_permutation_and_one_row_are_enough():
+    X = np.random.default_rng(0).normal(size=(12, 2))
+    found = inspection.permutation_test(Ridge(), X, X[:, 0], n_permutations=1, cv=2)
+    assert found.permuted.shape == (1,)
+    curve = inspection.learning_curve(Ridge(), X, X[:, 0], sizes=[0.01, 0.5, 6], cv=2)
+    assert curve.sizes.tolist() == [1, 3, 6]
+    assert inspection.learning_curve(Ridge(), X, X[:, 0], sizes=[1.0, 2], cv=2).sizes.tolist() == [2, 6]
+
+
+def test_three_sources_of_many_are_told(recorded):
+    """Of five sources in sentences, each with numbers in the table."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 5))
+    y = X @ [1.0, 0.8, 0.6, 0.4, 0.2] + 0.1 * rng.normal(size=40)
+    learner = kw.learners.RLS2(alpha=0.5, tol=1e-10)
+    model = kw.MKLRegressor(kw.banks.linear_features(5), learner).fit(X[:30], y[:30])
+    rows = Rows(X, y)
+    basis = inspection.Basis(model=model, training=rows, rows=rows, held_rows=Rows(X[30:], y[30:]), count=4)
+    for name in ("stability", "sources", "omission"):
+        made = compute(name, basis)
+        recorded(name, [made.sentence, [table.shown() for table in made.tables], len(made.values)])
+
+
+def test_matrices_of_a_nonlinear_second_layer_decide():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 2))
+    model = kw.MKLRegressor(kw.banks.linear_features(2), "rls2-nonlinear").fit(X, X[:, 0] * X[:, 1])
+    grams = inspection.layer_grams(model)
+    decided = grams.kernels[-1] @ model.dual_coef_ + model.intercept_
+    np.testing.assert_allclose(decided, model.predict(X), rtol=1e-6, atol=1e-8)
+    np.testing.assert_array_equal(grams.target, X[:, 0] * X[:, 1])
+
+
+def test_kernels_that_stay_keep_what_the_plain_fit_chose():
+    """Without a source the learner, the scale of kernels and the choice are those of the plain fit, and are stated."""
+    from kernelweave.inspection import sources
+
+    X = np.random.default_rng(0).normal(size=(40, 4))
+    model = kw.MKLRegressor(views={"a": [0, 1], "b": [2, 3]}).fit(X, X[:, 0] + np.sin(X[:, 2]))
+    kept = [m for m, view in enumerate(model.model_.views) if view == "a"]
+    again, fixed = (sources._with_kernels(model, kept, choose) for choose in (True, False))
+    assert again.learner.get_params()["relax"] == "auto"
+    assert again.learner.alpha == "auto"
+    assert (fixed.learner.alpha, fixed.learner.relax) == pytest.approx((model.alpha_, model.relax_))
+    for one in (again, fixed):
+        assert len(one.kernels) == len(kept)
+        assert (one.views, one.gamma, one.normalize) == (None, None, "center")
+        assert not hasattr(one, "model_")
+
+
+def test_two_held_out_rows_have_scores_and_texts_are_no_rows():
+    two = HeldOut(np.array([0.0, 1.0]), np.array([0.25, 0.5]))
+    made = {
+        n: registry.REGISTRY["held out"].compute(
+            inspection.Basis(held=replace(two, truth=two.truth[:n], prediction=two.prediction[:n]))
+        )
+        for n in (1, 2)
+    }
+    assert made[1] is None
+    assert made[2].n == 2
+    for wrong, got in (
+        ("ab", "'ab'"),
+        (b"ab", "b'ab'"),
+        (None, "None"),
+        (3.0, r"shape \(\)"),
+        ([], r"shape \(0,\)"),
+        ([[1.0]], r"shape \(1, 1\)"),
+        ([[1], [2, 3]], r"\[\[1\], \[2, 3\]\]"),
+    ):
+        with pytest.raises(
+            InputError, match=rf"`y` must be an array with an entry for each row \(1D\), got {got}\."
+        ):
+            check_value(OfRows(), "y", wrong)
 
 
 def test_defaults_are_those_that_are_documented():

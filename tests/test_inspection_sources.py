@@ -24,9 +24,10 @@ from kernelweave.inspection import paired, stability
 from kernelweave.inspection.held import HeldOut
 from kernelweave.inspection.permutation import permutation_p_value
 from kernelweave.inspection.refitting import plainly, splitter_of
-from kernelweave.inspection.registry import Basis, Rows, collect, compute
+from kernelweave.inspection.registry import REGISTRY, Basis, Rows, collect, compute
 from kernelweave.inspection.stability import permitted
 from oracles import wrong_defaults
+from recording import brief
 
 
 @pytest.fixture(scope="module")
@@ -865,6 +866,154 @@ def test_a_plain_estimator_has_what_the_choice_found(rng):
     relaxed = kw.MKLRegressor(bank, kw.learners.RLS2(relax="auto")).fit(X, y)
     found = plainly(relaxed).learner
     assert (found.alpha, found.relax) == (relaxed.alpha_, relaxed.relax_)
+
+
+# ---- whole findings --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def told():
+    """By kind of target: all findings of a model of three sources whose weights are known without a solver."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 5))
+    signal = X[:, 0] + 0.6 * X[:, 2] + 0.5 * rng.normal(size=90)
+    targets = {
+        "numbers": 3.0 + 2.0 * signal,
+        "classes": np.where(signal > 0.2, "yes", "no"),
+        "three": np.array(["low", "middle", "high"])[np.digitize(signal, [-0.5, 0.7])],
+    }
+    bank = kw.banks.views({"a{b}": [0, 1], "second": [2, 3], "noise": [4]}, kernels=[kw.kernels.Linear()])
+    made = {}
+    for kind, y in targets.items():
+        cls = kw.MKLRegressor if kind == "numbers" else kw.MKLClassifier
+        learner = kw.learners.RLS2(alpha=1.0, tol=1e-10)
+        model = cls(bank, learner, standardize=True).fit(X[:60], y[:60])
+        groups = np.arange(90) // 3 if kind == "classes" else None
+        parts = {
+            "training": Rows(X[:60], y[:60], {"sample_weight": 1.0 + (np.arange(60) % 2)}),
+            "rows": Rows(X, y, {}, groups),
+            "held_rows": Rows(X[60:], y[60:], {}, None if groups is None else groups[60:]),
+            "held": HeldOut.of(model, X[60:], y[60:]),
+        }
+        parts["held"] = replace(parts["held"], groups=parts["held_rows"].groups)
+        guesses = {"another": lambda y=y: np.roll(y[60:], 1), "the first": lambda y=y: np.repeat(y[:1], 30)}
+        made[kind] = Basis(
+            model=model,
+            estimator=clone(model),
+            others=guesses,
+            folds=lambda: 3,
+            inner=lambda: 2,
+            random_state=1,
+            refit=kind == "numbers",
+            divisions=lambda count: list(
+                model_selection.ShuffleSplit(count, test_size=0.25, random_state=count).split(X)
+            ),
+            **parts,
+        )
+    return made
+
+
+@pytest.mark.parametrize("kind", ["numbers", "classes", "three"])
+def test_all_that_findings_of_sources_have(kind, told, recorded):
+    basis = told[kind]
+    counts = {
+        "permutation": 7,
+        "sources": 49,
+        "omission": 3,
+        "stability": 6,
+        "learning curve": 3,
+        "baselines": 0,
+    }
+    found = {name: compute(name, replace(basis, count=count)) for name, count in counts.items()}
+    found |= {name: REGISTRY[name].compute(basis) for name in ("simplest", "views", "kernels", "rows")}
+    answers = {
+        "with all": inspection.source_answer(found),
+        "without fits": inspection.source_answer({"views": found["views"], "stability": found["stability"]}),
+        "weights alone": inspection.source_answer({"views": found["views"]}),
+    }
+    for name, one in {**found, **answers}.items():
+        recorded(name, brief(one.to_json()))
+
+
+def test_what_is_tested_of_rows_has_all_its_numbers(told, recorded):
+    """Each function once with all its arguments but those of parallel fits."""
+    for kind in ("numbers", "three"):
+        basis = told[kind]
+        model, rows = basis.model, basis.rows
+        options = {"groups": np.arange(90) // 2, "random_state": 4}
+        new = Rows(rows.X[60:], rows.y[60:])
+        scoring = "neg_mean_absolute_error" if kind == "numbers" else "balanced_accuracy"
+        one = inspection.source_test(
+            model, new.X, new.y, n_permutations=30, groups=np.arange(30) // 2, random_state=4
+        )
+        recorded(f"{kind}, exchanged", {**vars(one), "reach": one.reach})
+        one = inspection.source_test(model, new.X, new.y, n_permutations=20, scoring=scoring)
+        recorded(f"{kind}, exchanged by another score", vars(one))
+        params = {"sample_weight": 1.0 + np.arange(90) % 3}
+        more = {"cv": 3, "params": params, "groups": options["groups"]}
+        one = inspection.source_refit_test(
+            model, rows.X, rows.y, sources=["noise", "second"], scoring=scoring, level=0.8, **more
+        )
+        recorded(f"{kind}, left out", vars(one))
+        found = {
+            refit: vars(
+                inspection.permutation_test(
+                    basis.estimator,
+                    rows.X,
+                    rows.y,
+                    n_permutations=5,
+                    refit=refit,
+                    scoring=scoring,
+                    random_state=4,
+                    **more,
+                )
+            )
+            for refit in (True, False)
+        }
+        recorded(f"{kind}, permuted", found)
+        del more["cv"]
+        for sampling in ("halves", "bootstrap"):
+            one = inspection.weight_stability(
+                model, rows.X, rows.y, n_samples=5, sampling=sampling, level=0.6, random_state=4, **more
+            )
+            recorded(f"{kind}, {sampling}", vars(one))
+
+
+def test_pairs_of_predictions_are_compared_with_all_numbers(recorded):
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=40)
+    first, second = y + 0.5 * rng.normal(size=40), y + 0.8 * rng.standard_t(3, size=40)
+    groups = np.arange(40) // 3
+    recorded("numbers", vars(inspection.compare_numbers(y, first, second, level=0.9, random_state=2)))
+    recorded("of groups", vars(inspection.compare_numbers(y, first, second, groups=groups)))
+    recorded("few", vars(inspection.compare_numbers(y[:5], first[:5], second[:5])))
+    recorded("one", vars(inspection.compare_numbers(y[:1], first[:1], second[:1])))
+    recorded("in one group", vars(inspection.compare_numbers(y, first, second, groups=np.zeros(40))))
+    classes = [np.where(one > 0, "up", "down") for one in (y, first, second)]
+    recorded("classes", vars(inspection.compare_classes(*classes, level=0.9)))
+    recorded("classes of groups", vars(inspection.compare_classes(*classes, groups=groups)))
+    recorded("equal", vars(inspection.compare_classes(classes[0], classes[1], classes[1])))
+    recorded("all", vars(inspection.compare_classes(classes[0], classes[0], np.roll(["x"] * 40, 1))))
+    recorded("folds", vars(inspection.compare_folds([0.9, 0.8, 0.7], [0.7, 0.75, 0.6], 0.5, level=0.8)))
+    recorded("equal folds", vars(inspection.compare_folds([0.9, 0.8], [0.7, 0.6], 0.5)))
+    recorded("Holm", inspection.adjust_p_values([0.2, 0.01, 0.01, 0.9, 0.03]))
+
+
+def test_losses_of_censored_rows_without_sources(recorded):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = np.c_[rng.random(60) < 0.8, 0.5 + rng.exponential(np.exp(-X[:, 0])), np.arange(60) % 2].astype(float)
+    model = kw.MKLSurvival([kw.kernels.Linear().on([k]) for k in range(3)], "simple", C=1.0).fit(
+        X[:40], y[:40]
+    )
+    found = inspection.source_test(model, X[40:], y[40:], n_permutations=20, random_state=1)
+    assert found.score == pytest.approx(model.score(X[40:], y[40:]))
+    with pytest.raises(kw.InputError, match="tested by the concordance; leave out `scoring`"):
+        inspection.source_test(model, X[40:], y[40:], scoring="r2")
+    made = compute("sources", Basis(model=model, held_rows=Rows(X[40:], y[40:]), count=20, random_state=1))
+    assert made.details["name of score"] == "concordance"
+    assert made.details["score"] == found.score
+    assert [one.value for one in made.values.values()] == found.loss.tolist()
 
 
 def test_defaults_are_those_that_are_documented():

@@ -604,3 +604,260 @@ def test_the_judge_bounds_cox_and_his_conjugate_from_their_side(stratified, ties
         assert loss.infeasibility(y, costs, np.array([float(v) for v in any_b])) < 1e-12
         best = -loss.dual_term(y, costs, np.array([float(v) for v in any_b]))
         assert float(above) == pytest.approx(best, rel=1e-9, abs=1e-9)
+
+
+# ---- whole answers ----------------------------------------------------------------------------------------
+
+
+def written(n=9, **problem):
+    """A certificate of coefficients by hand, which nothing has solved, with kernels, features and targets."""
+    rng = np.random.default_rng(0)
+    Z = [rng.normal(size=(n, k)).round(2) for k in (1, 2, 3)]
+    p = {
+        "loss": "squared",
+        "epsilon": 0.0,
+        "C": 1.5,
+        "sample_weight": rng.integers(0, 3, n).tolist(),
+        "scale": [1.0, 0.5, 2.0],
+        "regularization": 2.0,
+        "set": "Simplex",
+        "set_value": None,
+        "intercept": True,
+        "criterion": "machine",
+    }
+    fit = {
+        "weights": [0.5, 0.0, 0.75],
+        "dual_coef": [(0.03 * rng.normal(size=n)).round(4).tolist()],
+        "intercept": [0.25],
+        "proof": None,
+        "feature_coef": None,
+        "ball": None,
+        "radius2": None,
+    }
+    return p | problem, fit, Z, rng
+
+
+LOSSES_BY_HAND = {
+    "hinge": {},
+    "squared-hinge": {},
+    "epsilon-insensitive": {"epsilon": 0.125},
+    "squared": {},
+    "huber": {"delta": 0.5},
+    "quantile": {"q": 0.25},
+    "poisson": {},
+    "logistic": {},
+    "cox": {"ties": "breslow", "stratified": False},
+}
+
+
+def targets_by_hand(loss, n, rng):
+    if loss in ("hinge", "squared-hinge", "logistic"):
+        return np.where(np.arange(n) % 3 == 0, -1.0, 1.0)
+    if loss == "poisson":
+        return np.arange(n) % 4.0
+    if loss == "cox":
+        return (1.0 + np.arange(n) // 2) * np.where(np.arange(n) % 3 == 0, -1.0, 1.0)
+    return rng.normal(size=n).round(2)
+
+
+def as_floats(pair):
+    return [judge.to_float(q) for q in pair]
+
+
+@needs_long_double
+@pytest.mark.parametrize("loss", LOSSES_BY_HAND)
+def test_bounds_of_coefficients_by_hand(loss, recorded, monkeypatch):
+    """Exact and extended, of matrices and features: with a proof, a ball, other sets, no intercept, and of ties."""
+    p, fit, Z, rng = written(loss=loss, **LOSSES_BY_HAND[loss])
+    y = targets_by_hand(loss, 9, rng)
+    matrices = {"kernels": np.stack([z @ z.T for z in Z], axis=-1)}
+    features = {"features": np.concatenate(Z, axis=1), "groups": np.array([0, 1, 3, 6])}
+    coef, proof = [0.5, 0.0, 0.0, *rng.normal(size=3).round(3)], (0.1 * rng.normal(size=9)).round(4).tolist()
+    ball = np.abs(rng.normal(size=9)).round(3).tolist()
+    if loss in ("squared", "huber", "quantile", "epsilon-insensitive"):
+        # coefficients of the signs of the targets bound the objective from below
+        fit["dual_coef"], proof = [(0.1 * y + fit["dual_coef"][0]).tolist()], (0.2 * y).tolist()
+    found = {}
+    for exact in (True, False):
+        monkeypatch.setattr(judge, "EXACT_ROWS", 100 if exact else 5)
+        for name, data in (("matrices", matrices), ("features", features)):
+            kernels = judge.Kernels(data)
+
+            def bounded(fit_more=(), kernels=kernels, **more):
+                return as_floats(judge.bounds(p | more, fit | dict(fit_more), kernels, [judge.exact(y)]))
+
+            own = {"plain": bounded(), "without an intercept": bounded(intercept=False)}
+            own["with a proof"] = bounded({"proof": [proof]})
+            own["in a ball"] = bounded({"ball": ball, "radius2": 3.0, "proof": [proof, ball]})
+            own["negative"] = bounded({"weights": [0.5, -0.1, 0.2]})
+            for kind, value in (
+                ("LpBall", 2.0),
+                ("LpBall", np.inf),
+                ("ElasticNet", 0.5),
+                ("CappedSimplex", 0.4),
+            ):
+                own[f"{kind} {value}"] = bounded(set=kind, set_value=value)
+            if loss == "cox":
+                own["efron"] = bounded(ties="efron")
+                own["strata"] = bounded(ties="efron", stratified=True)
+            if name == "features":
+                own["of coefficients"] = bounded({"feature_coef": [coef]})
+                own["without weights"] = bounded({"feature_coef": [[0.5, 0.25, *coef[2:]]]})
+            found[f"{name}, {'exact' if exact else 'extended'}"] = own
+    for name in ("matrices", "features"):
+        for key, (upper, lower) in found[f"{name}, exact"].items():
+            above, below = found[f"{name}, extended"][key]
+            assert above >= upper * (1 - 1e-15)
+            assert below <= lower * (1 + 1e-15) or below <= lower + 1e-15
+    recorded("bounds", found["features, exact"])
+    recorded("of matrices", found["matrices, extended"])
+
+
+@needs_long_double
+def test_bounds_of_alignments_and_margins_by_hand(recorded, monkeypatch):
+    p, fit, Z, rng = written(set_value=0.25)
+    y = judge.exact(targets_by_hand("hinge", 9, rng))
+    p["sample_weight"][0] = 1
+    data = {"kernels": np.stack([z @ z.T for z in Z], axis=-1)}
+    found = {}
+    for exact in (True, False):
+        monkeypatch.setattr(judge, "EXACT_ROWS", 100 if exact else 5)
+        for name, own in (
+            ("matrices", data),
+            ("features", {"features": np.concatenate(Z, axis=1), "groups": [0, 1, 3, 6]}),
+        ):
+            kernels = judge.Kernels(own)
+            ends = {"alignment": as_floats(judge.alignment_bounds(p, fit, kernels, y))}
+            ends["none"] = as_floats(
+                judge.alignment_bounds(p, fit | {"weights": [-1.0, 0.0, 0.0]}, kernels, y)
+            )
+            for lam in (0.25, 0.0, 1.0):
+                margins = p | {"set_value": lam}
+                ends[f"margins {lam}"] = as_floats(
+                    judge.easy_bounds(margins, fit | {"proof": [[1.0, -2.0]]}, kernels, y)
+                )
+            ends["shares"] = judge.shares_differ(p, fit, kernels)
+            lengths = kernels.quadratic_forms_above(judge.exact(fit["dual_coef"][0]))
+            shares = np.array([a * float(b) for a, b in zip(p["scale"], lengths, strict=True)])
+            ends["same shares"] = judge.shares_differ(
+                p, fit | {"weights": (shares / shares.sum()).tolist()}, kernels
+            )
+            found[f"{name}, {exact}"] = ends
+    assert found["matrices, True"]["shares"]
+    assert not found["features, False"]["same shares"]
+    recorded("bounds", found)
+
+
+def test_what_is_judged_and_why_it_is_refused(tmp_path, capsys, monkeypatch):
+    """Each reason alone, and the last digit of a claim; as functions and as a program."""
+    p, fit, Z, rng = written()
+    y = targets_by_hand("squared", 9, rng)
+    data = {"kernels": np.stack([z @ z.T for z in Z], axis=-1), "y": y}
+    upper, lower = judge.bounds(p, fit, judge.Kernels(data), [judge.exact(y)])
+    claim = {"primal": float(upper), "gap": float(upper - lower), "rounding": 0.0, "status": "CONVERGED"}
+    hashes = {name: judge.digest(values) for name, values in data.items()}
+    whole = {"format": judge.FORMATS[0], "problem": p, "fit": fit, "claim": claim, "hashes": hashes}
+
+    def judged(given=data, *, sealed=True, **changes):
+        content = json.loads(json.dumps(whole))
+        for path, value in changes.items():
+            part, _, name = path.partition("__")
+            if name:
+                content[part][name] = value
+            else:
+                content[part] = value
+        return judge.judge(resealed(content) if sealed else content | {"seal": "x"}, given)[0]
+
+    assert judged() == ""
+    assert judged(sealed=False) == "The certificate was changed after it was written."
+    assert judged({**data, "y": y + 1.0}) == "`y` is not what the fit was given."
+    assert judged({"y": y, "features": y, "groups": y}) == "The certificate has no `features` in `hashes`."
+    for name in ("primal", "gap", "rounding"):
+        assert judged(**{f"claim__{name}": float("inf")}) == "The claim is not finite: nothing is certified."
+    assert judged(claim__primal=claim["primal"] + claim["gap"] * 1.01).startswith("The objective is ")
+    assert judged(claim__primal=claim["primal"] + claim["gap"] * 0.5).startswith("A gap of ")
+    assert judged(claim__primal=claim["primal"] * 0.99).startswith("The objective is ")
+    # the reported objective may be off by its rounding, or below by the gap
+    assert judged(claim__primal=claim["primal"] * 0.99, claim__rounding=claim["primal"] * 0.011) == ""
+    assert judged(claim__gap=claim["gap"] * (1 - 1e-6)).startswith(
+        f"A gap of {claim['gap'] * (1 - 1e-6):.6g} is not confirmed, only "
+    )
+    assert judged(claim__gap=claim["gap"] * (1 - 1e-11), claim__rounding=1e-9) == ""
+    assert judged(claim__gap=claim["gap"] * 1.5) == ""
+    assert judged(problem__loss="poisson") == "Counts must not be negative."
+    zero = np.where(np.arange(9) == 2, 0.0, 1.0)
+    cox = {
+        "problem": p | {"loss": "cox", "ties": "efron", "stratified": False},
+        "hashes": hashes | {"y": judge.digest(zero)},
+    }
+    assert judged({**data, "y": zero}, **cox) == "Times must not be zero."
+    margins = p | {"criterion": "margins", "loss": "hinge", "set_value": 0.25}
+    labels = targets_by_hand("hinge", 9, rng)
+    given = {"hashes": hashes | {"y": judge.digest(labels)}, "problem": margins}
+    assert (
+        judged({**data, "y": labels}, **given, fit__proof=[])
+        == "The weights are not the shares of the kernels."
+    )
+    (tmp_path / "c.kwcert").write_text(json.dumps(resealed(whole)))
+    np.savez(tmp_path / "d.npz", **data)
+    monkeypatch.setattr(sys, "argv", ["judge.py", str(tmp_path / "c.kwcert"), str(tmp_path / "d.npz")])
+    assert judge.main() == 0
+    ends = f"objective at most {float(upper):.12g}, smallest at least {float(lower):.12g}\n"
+    assert capsys.readouterr().out == ends + "CONFIRMED.\n"
+    (tmp_path / "c.kwcert").write_text(json.dumps(resealed(whole | {"claim": claim | {"gap": 0.0}})))
+    assert judge.main() == 1
+    assert "REFUSED. A gap of 0 is not confirmed" in capsys.readouterr().out
+    monkeypatch.setattr(sys, "argv", ["judge.py"])
+    assert judge.main() == 2
+    told = capsys.readouterr()
+    assert not told.out
+    assert told.err.startswith("Judge a certificate without kernelweave")
+
+
+@needs_long_double
+def test_numbers_and_sums_of_the_judge_are_exact():
+    Q = judge.Q
+    third = Q(1, 3)
+    assert abs(judge.to_fraction(judge.to_long(third)) / third - 1) <= judge.EPS
+    assert judge.to_fraction(judge.to_long(Q(-5, 4))) == Q(-5, 4)
+    for value in (Q(2), Q(10) ** 40 / 7, Q(1, 10**50), Q(9)):
+        root = judge.root_below(value)
+        assert root * root <= value < (root * (1 + Q(1, 10**29))) ** 2
+    assert judge.root_below(Q(-1)) == judge.root_below(Q(0)) == 0
+    assert judge.to_float(Q(10) ** 309) == np.inf
+    assert judge.to_float(-Q(5, 2)) == -2.5
+    values = np.array([[0.1, -3.0], [0.0, 2.0**-40]])
+    integers, exponent = judge.as_ints(values)
+    assert [[Q(int(v)) * Q(2) ** exponent for v in row] for row in integers] == [
+        list(map(Q, row)) for row in values.tolist()
+    ]
+    low, high = judge.log_bounds(Q(10))
+    assert low < Q(float(np.log(10.0))) * (1 + Q(1, 10**15))
+    assert float(high - low) < 1e-17
+    assert judge.a_log_a(Q(0)) == (0, 0)
+    assert [float(x) for x in judge.a_log_a(Q(1, 2))] == pytest.approx([0.5 * np.log(0.5)] * 2)
+    assert float(judge.exp_above(Q(3))) == pytest.approx(np.exp(3.0))
+    assert judge.exp_above(Q(3)) > Q(float(np.exp(3.0))) * (1 - Q(1, 10**16))
+    assert judge.exp_above(Q(20_000)) == judge.HUGE
+    assert judge.exp_above(Q(-20_000)) == Q(1, 2**10000)
+    assert judge.simplex([1.0, -1.0, 3.0]) == [Q(1, 4), 0, Q(3, 4)]
+    assert sum(judge.simplex([0.1, 0.2, 0.7, 1e-30])) == 1
+    assert float(judge.power_norm([Q(3), Q(4)], 2.0)) == pytest.approx(5.0)
+    assert judge.power_norm([Q(3), Q(4)], 2.0) >= 5
+    assert judge.power_norm([Q(3), Q(4)], np.inf) == 4
+    assert judge.power_norm([Q(0)], 2.0) == 0
+    K = np.arange(16.0).reshape(4, 4)
+    K = K @ K.T / 7.0
+    kernels = judge.Kernels({"kernels": K})
+    v = [Q(1, 3), Q(-2), Q(0), Q(5)]
+    product = [sum(Q(a) * b for a, b in zip(row, v, strict=True)) for row in K.tolist()]
+    assert kernels.times(0, v) == (product, [0] * 4)
+    f, e, form = kernels.combine([Q(2)], v)
+    assert (f, e, form) == ([2 * x for x in product], [0] * 4, judge.dot(v, [2 * x for x in product]))
+    assert kernels.quadratic_forms_above(v) == [judge.dot(v, product)]
+    assert [float(x) for x in kernels.diagonals[0]] == np.diag(K).tolist()
+    w = np.array([1.0, 2.0, 0.5, 1.0])
+    integers, one, bound = kernels.centred(0, w)
+    H = np.eye(4) - w / w.sum()
+    assert bound == 0
+    np.testing.assert_allclose((integers * one).astype(float), H @ K @ H.T, atol=1e-10)

@@ -5,13 +5,11 @@ Modules: `inspection/layers`, `mkl/layers`, `kernels/base`, `kernels/dot`, `kern
 
 import inspect
 from dataclasses import dataclass
-from importlib import import_module
 
 import numpy as np
 import pytest
 
 import kernelweave as kw
-from journeys import settings_of
 from kernelweave import InputError, kernels
 from kernelweave._loops import HAS_EXTENSION, core, numpy_core, packed_length
 from kernelweave.functions import Exponential
@@ -501,8 +499,3 @@ def test_defaults_are_those_that_are_documented():
     own = [f for f in public if f.__module__.rpartition(".")[2] in ("layers",) and inspect.isfunction(f)]
     assert own
     assert not wrong_defaults(own)
-
-
-@pytest.mark.parametrize("module", ["layers"])
-def test_limits_and_defaults(module, recorded):
-    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))

@@ -772,6 +772,35 @@ def test_lanczos_vectors_span_a_solution(core, rng, n):
 
 
 @pytest.mark.parametrize("core", CORES)
+def test_the_upper_triangle_is_mirrored(core, rng):
+    for n in (1, 2, 37, 130, 300):
+        K = rng.normal(size=(n, n))
+        found = K.copy()
+        core.mirror(found, 2)
+        np.testing.assert_array_equal(found, np.triu(K) + np.triu(K, 1).T)
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_lanczos_ends_at_the_first_residual_that_is_small_enough(core, rng):
+    """Of the solution in the span so far, which is known from the last of its coefficients."""
+    S, ended = random_psd(rng, 30) / 30, []
+    for tol in (0.3, 1e-2, 1e-4, 1e-7):
+        V, diagonal, beside = np.zeros((30, 30)), np.empty(30), np.empty(30)
+        V[0, 3] = 1.0
+        m = core.lanczos(S, 0.05, tol, V, diagonal, beside)
+        T = np.diag(diagonal[:m]) + np.diag(beside[: m - 1], 1) + np.diag(beside[: m - 1], -1)
+        left = []
+        for k in range(1, m + 1):
+            x = np.linalg.solve(T[:k, :k] + 0.05 * np.eye(k), np.eye(k)[0]) @ V[:k]
+            left.append(np.linalg.norm(S @ x + 0.05 * x - V[0]))
+        assert left[-1] <= tol * (1 + 1e-8) + 1e-12
+        assert all(one > tol * (1 - 1e-8) for one in left[:-1])
+        ended.append(m)
+    assert ended == sorted(ended)
+    assert 1 < ended[1] < ended[-1] <= 30
+
+
+@pytest.mark.parametrize("core", CORES)
 def test_lanczos_says_what_it_does_not_reach(core, rng):
     S = random_psd(rng, 40)
     V, diagonal, beside = np.zeros((5, 40)), np.empty(5), np.empty(5)

@@ -1,6 +1,6 @@
 """The formulas of every loss: conjugates, their slopes and gaps as sums, and that a wrong formula is found.
 
-Modules: `machines/loss`, `machines/losses`, `machines/smooth`.
+Modules: `machines/loss`, `machines/losses`, `machines/smooth`, `machines/reweighted`, `machines/box`, `machines/smo`.
 """
 
 from dataclasses import fields, is_dataclass, replace
@@ -10,12 +10,14 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import kernelweave as kw
+from kernelweave._allowance import allowed
 from kernelweave.machines import loss as loss_module
 from kernelweave.machines.box import UNBOUNDED, kernel_product
-from kernelweave.machines.loss import Loss
+from kernelweave.machines.loss import BoxLoss, Loss
 from kernelweave.machines.losses import LOSSES, Quantile, as_loss
 from kernelweave.machines.machine import Machine
-from kernelweave.machines.smooth import Augmented
+from kernelweave.machines.smooth import Augmented, Smooth, crossing, limits_of, smooth_loss, unit_of
+from oracles import central_difference
 from problems import targets_for
 
 #: Those that are sums over rows; the others are in test_survival.
@@ -424,3 +426,395 @@ def test_rounding_has_the_unit_of_the_objective(name, rng):
         own = one.verify(kw.problems.margin_problem(gram, y, 1.0, loss=name))
         theirs = other.verify(kw.problems.margin_problem(larger, y, 1.0 / s, loss=name))
         assert theirs.rounding * s == pytest.approx(own.rounding, rel=0.1)
+
+
+# ---- all that a loss says ----------------------------------------------------------------------------
+
+
+def bare(loss):
+    """The loss by its three formulas, with all that follows from them."""
+    body = {
+        formula: (lambda self, *given, formula=formula: getattr(loss, formula)(*given))
+        for formula in ("value", "slope", "conjugate")
+    }
+    own = {"classifies": loss.classifies, "fits_intercept": loss.fits_intercept, "linked": loss.linked}
+    return type("Bare", (Loss,), body | own)()
+
+
+def fixed_rows(name, n=34):
+    """Rows whose costs, targets and coefficients are the same always; two of them have no cost."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3))
+    loss = as_loss(name)
+    t = X[:, 0] + 0.7 * rng.normal(size=n)
+    y = np.where(t > 0, 1.0, -1.0) if loss.classifies else targets_for(name, t)
+    weight = rng.uniform(0.2, 2.0, n)
+    weight[[4, 9]] = 0.0
+    machine = Machine(y, 1.7, loss, weight)
+    b = feasible(replace(machine, sample_weight=np.where(weight > 0, weight, 1.0)), rng) * (weight > 0)
+    b[5] = loss.bounds(y, machine.costs)[int(y[5] > 0)][5] if loss.name != "poisson" else 0.0
+    b[5] = np.clip(b[5], -2.0, 2.0)
+    K = X @ X.T + np.exp(-np.square(X[:, None] - X[None]).sum(-1))
+    return K, machine, b, 1.3 * rng.normal(size=n), rng.uniform(0.3, 2.0, n)
+
+
+def formulas(loss, machine, b, f, pull):
+    """Everything that a loss says of rows, coefficients and decision values."""
+    y, costs = machine.y, machine.costs
+    used = costs > 0
+    own = y[used], costs[used]
+    centre, width = 0.5 * b[used], (pull * costs)[used]
+    step = loss.proximal(*own, centre, width, f[used])
+    low, high = (np.clip(end, -1e6, 1e6) for end in loss.bounds(y, costs))
+    box = loss.box(y, costs)
+    return {
+        "bounds": [low, high],
+        "box": [np.clip(part, -1e6, 1e6) for part in box],
+        "value": [loss.value(y, f), loss.slope(y, f), loss.total(y, costs, f), loss.gradient(y, costs, f)],
+        "within": loss.gradient_within(y, costs, f, pull),
+        "dual": [loss.dual_term(y, costs, b), loss.conjugate(y[used], b[used] / costs[used])],
+        "infeasibility": [loss.infeasibility(y, costs, one) for one in (b, -b, 5.0 * b + 1.0)],
+        "intercept": loss.intercept(y, costs, f),
+        "proximal": [step, loss.proximal(*own, centre, width, f[used], f[used] + 0.1)],
+        "proximal slope": loss.proximal_slope(*own, centre, width, f[used], step),
+        "free": loss.free(y, costs, b),
+        "prediction": [loss.prediction(f), loss.log_probability(f), loss.fold_classes(y), loss.ridge(costs), loss.tube],
+        "root": loss.root(y, costs, f),
+        "sides": loss.sides(*own),
+    }  # fmt: skip
+
+
+def curved(loss, machine, b, f):
+    """What differences give of losses without formulas."""
+    y, costs = machine.y, machine.costs
+    inside = (b != 0.0) & (np.arange(len(b)) != 5)
+    return {
+        "curvature": [loss.curvature(y, costs, f), loss.second_derivative(y, f)],
+        "dual slope": loss.dual_slope(y, costs, b)[inside],
+        # at kinks it is a number that is large by rounding
+        "stiffness": np.minimum(getattr(loss, "_stiffness", loss.dual_slope)(y, costs, b)[inside], 1e6),
+    }
+
+
+@pytest.mark.parametrize("form", ["own", "bare"])
+def test_a_loss_says_what_it_said(form, recorded):
+    """By formulas of its own, and by what follows from the first three of them, which is the same."""
+    for name in ROWWISE:
+        K, machine, b, f, pull = fixed_rows(name)
+        loss = machine.loss if form == "own" else bare(machine.loss)
+        said = formulas(loss, machine, b, f, pull)
+        recorded(f"{name}: formulas", said, rtol=1e-5)
+        recorded(f"{name}: curvatures", curved(loss, machine, b, f), rtol=1e-3, atol=1e-5)
+        machine = replace(machine, loss=loss)
+        product, error = kernel_product(K, b, 1e-15)
+        y, costs = machine.y, machine.costs
+        for at in (None, 0.4):
+            values = machine.values(b, product, at)
+            g = product + values.intercept
+            total = loss.total(y, costs, g)
+            divergence = total - loss.dual_term(y, costs, b) + b @ g
+            assert values.primal == pytest.approx(0.5 * b @ product + total, rel=1e-11)
+            assert values.gap == pytest.approx(divergence, rel=1e-9)
+            assert loss.gap(y, costs, b, g) == pytest.approx(divergence, rel=1e-9)
+            assert at in (None, values.intercept)
+            # by the formula of any loss, which has no more than the errors of its gap beyond
+            given = b, product, values, error
+            most = Loss.rounding(loss, machine, *given)
+            assert machine.rounding(*given) == pytest.approx(most, rel=1e-6)
+        parts = costs * loss.value(y, f), loss.dual_term(y, costs, b), b * f
+        size = np.abs(parts[0]).sum() + np.abs(parts[2]).sum()
+        off = loss.gap_error(y, costs, b, f) / np.finfo(float).eps
+        if form == "bare":
+            share = np.divide(b, costs, out=0.0 * b, where=costs > 0)
+            size += np.abs(costs * loss.conjugate(y, share))[costs > 0].sum()
+            assert off == pytest.approx(8.0 * size, rel=1e-9)
+        else:
+            assert (off > size) if name == "poisson" else (off == 0.0)
+        if form == "bare":
+            own = formulas(as_loss(name), machine, b, f, pull)
+            for key in ("bounds", "value", "within", "dual", "intercept", "proximal"):
+                one, other = (
+                    np.hstack(list(map(np.ravel, np.r_[found[key]] if key == "intercept" else found[key])))
+                    for found in (said, own)
+                )
+                np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-7, err_msg=key)
+            assert said["dual"][0] == pytest.approx(own["dual"][0], rel=1e-8)
+
+
+@pytest.mark.parametrize("form", ["own", "bare"])
+def test_early_stops_are_where_they_were(form, recorded):
+    """Coefficients after a few steps, from zero and from afar, with an intercept and without."""
+    for name in ROWWISE:
+        K, machine, b, _, _ = fixed_rows(name)
+        loss = machine.loss if form == "own" else bare(machine.loss)
+        found = {}
+        for fit_intercept, cost, start in ((True, 1.7, None), (True, 60.0, -4.0 * b), (False, 60.0, None)):
+            if form == "bare" and cost > 2.0 and fit_intercept:
+                continue
+            best = Machine(machine.y, cost, machine.loss, machine.sample_weight, None, fit_intercept).solve(
+                K, tol=1e-9
+            )
+            for most in (1, 2, 4) if form == "own" else (3,):
+                own = Machine(machine.y, cost, loss, machine.sample_weight, most, fit_intercept)
+                at = own.solve(K, tol=1e-9, warm_start=start)
+                found[f"{fit_intercept} {cost} {most}"] = [at.dual_coef, at.intercept]
+                assert best.primal - best.gap <= at.primal * (1 + 1e-12)
+                assert at.primal - at.gap <= best.primal * (1 + 1e-12)
+                assert at.infeasibility <= 1e-9 * np.abs(at.dual_coef).sum()
+                assert at.certificate.kind == "machine"
+            end = Machine(machine.y, cost, loss, machine.sample_weight, None, fit_intercept)
+            end = end.solve(K, tol=1e-9, warm_start=start)
+            assert end.status is kw.solvers.Status.CONVERGED
+            assert end.primal == pytest.approx(best.primal, rel=3e-9)
+        recorded(f"{name}: stops", found, rtol=1e-4, atol=1e-6)
+
+
+def test_a_limit_of_seconds_is_the_status(monkeypatch):
+    """And where nothing is left to try without one, that nothing is."""
+    status = kw.solvers.Status
+    for name in ("logistic", "huber", "poisson"):
+        K, machine, *_ = fixed_rows(name)
+        own = machine if name != "huber" else replace(machine, loss=bare(machine.loss))
+        with allowed(seconds=0.0):
+            assert own.solve(K, tol=1e-13).status is status.MAX_TIME
+        assert replace(own, max_iter=1).solve(K, tol=1e-13).status is status.MAX_ITER
+    for module, name in (("smo", "hinge"), ("reweighted", "logistic"), ("smooth", "huber")):
+        K, machine, *_ = fixed_rows(name)
+        own = machine if name != "huber" else replace(machine, loss=bare(machine.loss))
+        with monkeypatch.context() as patch:
+            # nothing is tried without progress
+            patch.setattr(f"kernelweave.machines.{module}.PATIENCE", 0)
+            patch.setattr("kernelweave.machines.smo.HAS_EXTENSION", False)
+            assert own.solve(K, tol=1e-9).status is status.STALLED
+            where = "smo" if module == "smo" else "loss"
+            patch.setattr(f"kernelweave.machines.{where}.used_up", lambda: "seconds")
+            assert own.solve(K, tol=1e-9).status is status.MAX_TIME
+
+
+# ---- numbers between which functions pass zero -------------------------------------------------------
+
+
+def test_functions_pass_zero_between_neighbours(recorded):
+    """Kinks, jumps, flat pieces, far away, and where values overflow; and in how many steps."""
+    asked = []
+
+    def function(x):
+        asked.append(len(x))
+        with np.errstate(all="ignore"):
+            return np.array([
+                x[0] - 3.0,
+                2.0 * (x[1] + 1e5),
+                np.where(x[2] < 0.25, -1.0, 2.0),
+                np.exp(x[3]) - 1e9,
+                np.cbrt(x[4] - 1e-3),
+                np.clip(x[5], -1.0, 0.0) + np.maximum(x[5] - 2.0, 0.0),
+                np.expm1(x[6]) + x[6] - 1e-12,
+                np.sinh(x[7] - 40.0),
+                x[8] ** 3 - 7.0,
+            ])  # fmt: skip
+
+    starts = [
+        (-np.ones(9), np.ones(9)),
+        (np.full(9, 500.0), np.full(9, 501.0)),
+        (np.zeros(9), np.full(9, 1e-9)),
+    ]
+    known = np.array([3.0, -1e5, 0.25, np.log(1e9), 1e-3, np.nan, 5e-13, 40.0, 7.0 ** (1 / 3)])
+    for k, (low, high) in enumerate(starts):
+        asked.clear()
+        low, high = crossing(function, low.copy(), high.copy())
+        assert (low <= high).all()
+        there = ~np.isnan(known)
+        np.testing.assert_allclose(low[there], known[there], rtol=1e-14, atol=1e-25)
+        np.testing.assert_allclose(high[there], known[there], rtol=1e-14, atol=1e-25)
+        # exponentials of other processors differ in the last digit
+        recorded(f"steps {k}", len(asked), rtol=0.1)
+        recorded(f"ends {k}", [low[5:6], high[5:6]])
+    asked.clear()
+    # digits that are not known are not looked for
+    low, high = crossing(function, -np.ones(9), np.ones(9), 1e8 * np.ones(9))
+    recorded("fewer steps", len(asked), rtol=0.1)
+    recorded("of few digits", [low, high], rtol=1e-6)
+
+
+def test_limits_of_slopes_at_infinity(recorded):
+    y = np.array([1.0, -2.0, 0.5])
+    slopes = {
+        "bounded": lambda y, f: np.clip(f - y, -1.0, 2.0),
+        "linear": lambda y, f: f - y,
+        "exponential": lambda y, f: np.exp(f) - y,
+        "logistic": lambda y, f: 1.0 / (1.0 + np.exp(-f)) - 0.25,
+        "not far away": lambda y, f: np.where(np.abs(f) > 1e90, np.nan, np.sign(f) * 3.0),
+        "near": lambda y, f: np.where(np.abs(f) > 1e4, np.nan, np.tanh(f) + y),
+        "never": lambda y, f: np.full(3, np.nan),
+    }
+    recorded("limits", {name: limits_of(slope, y) for name, slope in slopes.items()})
+
+
+def test_units_of_decision_values():
+    y, costs = np.array([1.0, 2.0, 4.0, 8.0]), np.array([1.0, 3.0, 0.0, 1.0])
+    # away from the median of 3 by 2, 1 and 5
+    assert unit_of(as_loss("huber"), y, costs) == pytest.approx((2.0 + 3.0 + 5.0) / 5.0)
+    assert unit_of(as_loss("huber"), np.ones(4), costs) == 1.0
+    assert unit_of(as_loss("poisson"), y, costs) == unit_of(as_loss("hinge"), np.sign(y - 3), costs) == 1.0
+    assert type(smooth_loss(as_loss("logistic"), y, costs)) is Smooth
+    own = smooth_loss(as_loss("huber"), y, costs, fit_intercept=False)
+    assert (type(own), own.radius, own.centre.tolist(), own.fit_intercept) == (
+        Augmented,
+        0.5,
+        [0.0] * 4,
+        False,
+    )
+    assert smooth_loss(as_loss("huber"), y, costs).fit_intercept
+
+
+@pytest.mark.parametrize("name", ["hinge", "huber", "poisson", "quantile", "epsilon-insensitive"])
+def test_augmented_losses_ask_for_few_coefficients(name, recorded):
+    """With rows without a cost: values, their derivatives, and steps to the intercept from near and far."""
+    _, machine, b, f, _ = fixed_rows(name)
+    asked = []
+
+    class Counted(type(machine.loss)):
+        def proximal(self, *given):
+            asked.append(len(given[0]))
+            return super().proximal(*given)
+
+    loss = Counted(**vars(machine.loss))
+    smooth = Augmented(loss, machine.y, machine.costs, centre=0.5 * b, radius=0.8)
+    at = smooth.coefficients(f)
+    assert at is smooth.coefficients(f)
+    assert set(asked) == {32}
+    assert not at[[4, 9]].any()
+    used = machine.costs > 0
+    away = 0.5 * np.square(at - 0.5 * b)[used] / (0.8 * machine.costs[used])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        used_only = Augmented(loss, machine.y[used], machine.costs[used], centre=0.5 * b[used], radius=0.8)
+    value = loss.dual_term(machine.y, machine.costs, at) - away.sum() - at @ f
+    assert used_only.value(f[used]) == pytest.approx(value, rel=1e-10)
+    slopes = central_difference(lambda g: used_only.value(g), f[used], 1e-6)
+    np.testing.assert_allclose(slopes, -at[used], atol=1e-6)
+    found = []
+    for start in (0.0, 30.0, -1e4):
+        asked.clear()
+        t = smooth.intercept(f, start)
+        assert abs(smooth.coefficients(f + t).sum()) <= 1e-12 * np.abs(at).sum()
+        found.append(len(asked))
+    recorded("found", [at, smooth.curvature(f), t], rtol=1e-5)
+    recorded("steps", found, atol=1.0)
+    assert replace(smooth, fit_intercept=False).intercept(f, 7.0) == 0.0
+
+
+def test_what_classes_and_targets_cannot_be_is_told(recorded):
+    said = []
+    for name, y, costs in (
+        ("hinge", [1, -1, 2], [1.0, 1.0, 1.0]),
+        ("hinge", [1, -1], [1.0, 1.0, 1.0]),
+        ("hinge", ["a", "b", "c"], [1.0, 1.0, 1.0]),
+        ("hinge", [1, 1, 1], [1.0, 1.0, 1.0]),
+        ("hinge", [1, 1, -1], [1.0, 1.0, 0.0]),
+        ("hinge", [-1, -1, 1], [1.0, 1.0, 0.0]),
+        ("poisson", [1.0, -2.0, 0.0], [1.0, 1.0, 1.0]),
+        ("poisson", [0.0, 0.0, 3.0], [1.0, 1.0, 0.0]),
+        ("huber", [0.0, np.nan, 3.0], [1.0, 1.0, 1.0]),
+        ("huber", [0.0, 3.0], [1.0, 1.0, 1.0]),
+    ):
+        with pytest.raises(kw.InputError) as error:
+            as_loss(name).check(np.array(y), np.array(costs))
+        said.append(str(error.value))
+    recorded("messages", said)
+    assert as_loss("hinge").check([1, -1, 1], np.ones(3)).dtype == float
+    assert as_loss("epsilon-insensitive", 0.7).epsilon == 0.7
+    assert as_loss("huber", 0.7) == as_loss("huber")
+    loss = as_loss("huber")
+    assert as_loss(loss, 0.3) is loss
+    assert (hash(loss) == hash(as_loss("huber")), loss == as_loss("hinge"), repr(loss)) == (
+        True,
+        False,
+        "Huber(delta=1.0)",
+    )
+
+
+def test_flags_of_losses_are_what_they_were(recorded):
+    """What solvers and estimators ask of a class."""
+    names = ("classifies", "fits_intercept", "quadratic", "piecewise_linear", "smooth", "squares", "rowwise", "scores",
+             "linked", "judged", "cancels")  # fmt: skip
+    recorded(
+        "flags", {kind.__name__: [getattr(kind, name) for name in names] for kind in (Loss, *LOSSES.values())}
+    )
+    recorded("ridged", {kind.__name__: kind.ridged for kind in LOSSES.values() if issubclass(kind, BoxLoss)})
+
+    class Linked(Loss):
+        linked = True
+        value = slope = conjugate = None
+
+    assert Linked.scores
+    assert Linked.name == "Linked"
+
+
+def test_a_step_that_is_no_number_ends_a_machine(monkeypatch):
+    """With what it has, and not as one whose steps are used up."""
+
+    class Broken:
+        def __init__(self, K, W, fit_intercept):
+            self.size = len(K)
+
+        def solve_scaled(self, scaled):
+            return np.full(self.size, np.nan), 0.0
+
+    monkeypatch.setattr("kernelweave.machines.reweighted.Weighted", Broken)
+    for name in ("logistic", "poisson"):
+        K, machine, *_ = fixed_rows(name)
+        found = machine.solve(K, tol=1e-9)
+        assert (found.status, found.n_iter) == (kw.solvers.Status.STALLED, 1)
+        assert np.isfinite(found.gap)
+
+
+@pytest.mark.parametrize("name", ["hinge", "huber", "quantile"])
+def test_the_best_intercept_is_looked_for_between_residuals(name, recorded):
+    """Of three formulas: how often the slope is asked, from near and far."""
+    _, machine, _, f, _ = fixed_rows(name)
+    asked = []
+
+    class Counted(type(bare(machine.loss))):
+        def slope(self, y, f):
+            asked.append(len(y))
+            return super().slope(y, f)
+
+    found = []
+    for shift in (0.0, 40.0, -300.0):
+        asked.clear()
+        found.append([Counted().intercept(machine.y, machine.costs, f + shift) + shift, len(asked)])
+    assert set(asked) == {32}
+    recorded("found", found, rtol=1e-5)
+
+
+def test_slopes_at_kinks_are_the_steeper_ones():
+    y, away = np.ones(3), np.array([-1.0, 0.0, 1.0])
+    for q, slope in ((0.3, 0.7), (0.5, -0.5), (0.7, -0.7)):
+        assert Quantile(q).slope(y, y + away).tolist() == [-q, slope, 1.0 - q]
+    assert as_loss("hinge").slope(y, np.array([0.5, 1.0, 1.5])).tolist() == [-1.0, -1.0, 0.0]
+    assert as_loss("hinge").slope(-y, -np.array([0.5, 1.0, 1.5])).tolist() == [1.0, 1.0, 0.0]
+    tube = as_loss("epsilon-insensitive", 0.25)
+    assert tube.slope(y, y + 0.25 * away).tolist() == [-1.0, 0.0, 1.0]
+    assert as_loss("huber").second_derivative(y, y + away * [1.0, 1.0, 1.5]).tolist() == [1.0, 1.0, 0.0]
+    assert as_loss("squared-hinge").second_derivative(y, np.array([0.5, 1.0, 1.5])).tolist() == [
+        1.0,
+        0.0,
+        0.0,
+    ]
+
+
+def test_errors_of_gaps_of_counts_by_hand():
+    """Twice those of the mean at which coefficients are optimal, times the slope of the gap there, and of its terms."""
+    eps, loss = np.finfo(float).eps, as_loss("poisson")
+    y, costs, f = np.array([2.0, 0.0, 5.0]), np.array([1.0, 3.0, 0.5]), np.array([1.5, -1.0, 1.7])
+    b = np.array([0.5, -0.6, 2.5])  # the mean of the last row is zero
+    rest, mean = np.array([1.5, 0.2, 0.0]), np.exp(f)
+    off = 2.0 * eps * (y + rest)
+    steep = np.abs(np.log(np.maximum(rest, off)) - f) + np.array([0.5, 0.5, 2.0])
+    terms = 0.0
+    for a in (y, rest):
+        size = np.abs(mean - a)
+        logs = a * np.abs(f) + np.abs(a * np.log(np.where(a > 0, a, 1.0)))
+        terms = terms + np.where(size > 0.5 * a, size + logs, size)
+    wanted = costs @ (off * steep + 4.0 * eps * terms)
+    assert loss.gap_error(y, costs, b, f) == pytest.approx(wanted, rel=1e-9, abs=0.0)

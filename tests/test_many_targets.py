@@ -8,7 +8,6 @@ from __future__ import annotations
 import tracemalloc
 import warnings
 from dataclasses import replace
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import KFold
 
 import kernelweave as kw
-from journeys import NEAR, OF_ROUNDING, journey, roundings, settings_of
+from journeys import defaults_of
 from kernelweave._checks import InputError
 from kernelweave.estimators import own_targets
 from kernelweave.fitting.rowless import RowlessSource
@@ -425,6 +424,203 @@ def test_models_are_saved(tables, tmp_path):
     np.testing.assert_allclose(kw.load(tmp_path / "own.skops").predict(new), model.predict(new), rtol=1e-12)
 
 
+def test_who_chooses_for_targets_and_who_may_not():
+    """Each part of the condition alone; what is refused, in words."""
+    from types import SimpleNamespace
+
+    task = SimpleNamespace(classification=False, targets=(np.zeros((4, 2)),), n_outputs=2)
+    free = RLS2()
+    assert own_targets.chooses_for_targets(task, free)
+    assert own_targets.chooses_for_targets(task, RLS2(relax="auto"))
+    other = {"classification": True, "targets": (1, 2), "n_outputs": 1}
+    for name, value in other.items():
+        assert not own_targets.chooses_for_targets(SimpleNamespace(**{**vars(task), name: value}), free), name
+    for options in ({"alpha": 1.0}, {"relax": 0.5}, {"solver": "alternating"}, {"shared_weights": False}):
+        assert not own_targets.chooses_for_targets(task, RLS2(**options)), options
+    assert not own_targets.chooses_for_targets(task, kw.learners.SimpleMKL())
+    for learner in (
+        free,
+        RLS2(relax="auto"),
+        RLS2(alpha=1.0, relax=0.5),
+        RLS2(alpha=1.0, solver="alternating"),
+    ):
+        own_targets.refuse_own(learner)
+    for options in ({"relax": 0.5}, {"solver": "alternating"}):
+        with pytest.raises(
+            InputError, match=r"relax=None or relax='auto' and solver='newton', got relax=.*and solver="
+        ):
+            own_targets.refuse_own(RLS2(**options))
+    with pytest.raises(InputError, match="is for learner='rls2', got SimpleMKL"):
+        own_targets.refuse_own(kw.learners.SimpleMKL())
+
+
+def small():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(36, 3))
+    return X, np.column_stack([X[:, 0] + 0.3 * rng.normal(size=36), 2.0 * X[:, 1] + rng.normal(size=36)])
+
+
+LINEAR = [kw.kernels.Linear().on([k]) for k in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"cv": [(np.arange(18), np.arange(18, 36))]}, "there are fewer than two folds"),
+        (
+            {"cv": [(np.arange(9, 36), np.arange(12)), (np.arange(18), np.arange(11, 36))]},
+            "the folds do not divide the rows, with all others as training rows",
+        ),
+        (
+            {"cv": [(np.arange(20, 36), np.arange(12)), (np.arange(12), np.arange(12, 36))]},
+            "the folds do not divide the rows",
+        ),
+        ({"scoring": "neg_mean_absolute_error"}, "the score that chooses is not one of squared errors"),
+        ({"rule": "1se"}, "the rule is '1se', which is for one regularisation parameter"),
+        (
+            {"approximation": kw.kernels.Nystroem(5), "kernels": [kw.kernels.RBF(0.1)]},
+            "kernels are approximated by features",
+        ),
+        (
+            {"learner": "metric"},
+            "a metric is learnt from the targets, and folds of one matrix would have seen their test rows",
+        ),
+        (
+            {"max_memory": 60_000.0},
+            r"matrices of 36 rows and 2 targets take \S+ GiB, and max_memory is 5.59e-05 GiB",
+        ),
+    ],
+)
+def test_targets_have_nothing_of_their_own_where_it_cannot_be_compared(options, reason):
+    """What is asked for is refused; what is left to the fit is said to be shared, and why."""
+    X, Y = small()
+    given = {"kernels": LINEAR, "learner": "rls2", "cv": 3, "alphas": [1.0, 0.1], **options}
+    with pytest.raises(InputError, match=f"`targets='own'` cannot be used: {reason}.*Use targets='shared'"):
+        kw.MKLRegressorCV(**given, targets="own").fit(X, Y)
+    model = kw.MKLRegressorCV(**given).fit(X, Y)
+    assert model.defaults_["targets"].startswith("they share weights and alpha, because ")
+    assert not hasattr(model, "target_alphas_")
+    assert "because" not in kw.MKLRegressorCV(**given, targets="shared").fit(X, Y).defaults_["targets"]
+
+
+@pytest.mark.parametrize("score", ["r2", "neg_mean_squared_error", "neg_root_mean_squared_error"])
+def test_scores_of_squares_choose_for_targets(score):
+    X, Y = small()
+    model = kw.MKLRegressorCV(LINEAR, "rls2", cv=3, scoring=score, targets="own").fit(X, Y)
+    assert len(model.target_alphas_) == 2
+
+
+def test_what_is_compared_for_targets_has_all_of_the_fit(monkeypatch):
+    """Weights, alphas, folds, tolerance and rounds reach the comparison; and who wins follows from its errors."""
+    X, Y = small()
+    weight = 1.0 + np.arange(36) % 2
+    seen = []
+
+    def spied(*arguments, **options):
+        seen.append((arguments, options))
+        return solve_many(*arguments, **options)
+
+    monkeypatch.setattr(own_targets, "solve_many", spied)
+
+    def fit(**options):
+        cls = kw.MKLRegressorCV if "alphas" in options else kw.MKLRegressor
+        return cls(**{"kernels": LINEAR, "learner": RLS2(tol=1e-7), **options}).fit(X, Y, weight)
+
+    fit(alphas=[1.0, 0.1], cv=4, targets="own")
+    (gram, y, tests), given = seen.pop()
+    np.testing.assert_allclose(y, Y - np.average(Y, axis=0, weights=weight))
+    np.testing.assert_array_equal(given["sample_weight"], weight)
+    np.testing.assert_array_equal(np.sort(np.concatenate(tests)), np.arange(36))
+    assert (len(tests), gram.n_kernels, given["tol"], given["rounds"], given["fit_intercept"]) == (
+        4,
+        3,
+        1e-6,
+        ROUNDS,
+        True,
+    )
+    np.testing.assert_array_equal(given["alphas"], [1.0, 0.1])
+    fit(learner=RLS2(tol=1e-5), targets="shared", fit_intercept=False)
+    given = seen.pop()[1]
+    assert (given["tol"], given["rounds"], given["fit_intercept"], given["alphas"]) == (1e-5, 1, False, None)
+    monkeypatch.setattr(own_targets, "CHECK_ROWS", 35)
+    fit(targets="own")
+    assert seen.pop()[1]["rounds"] == 1
+    monkeypatch.setattr(own_targets, "MANY", 2)
+    fit(targets="own")
+    assert seen.pop()[1]["rounds"] == ROUNDS
+    # of too many rows what stated sharing costs is not looked up
+    shared = fit(targets="shared")
+    assert not seen
+    assert shared.defaults_["targets"] == "they share weights and alpha."
+    monkeypatch.setattr(own_targets, "CHECK_ROWS", 36)
+
+    def outcome(own, shared_, asked, interrupted=False):
+        def made(*arguments, **options):
+            found = solve_many(*arguments, **options)
+            return replace(found, own=np.array(own), shared=np.array(shared_), interrupted=interrupted)
+
+        monkeypatch.setattr(own_targets, "solve_many", made)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = fit(targets=asked)
+        return (
+            hasattr(model, "target_alphas_"),
+            model.defaults_["targets"],
+            [str(one.message) for one in caught],
+        )
+
+    own, said, warned = outcome([0.2, 0.4], [0.3, 0.5], "auto")
+    assert own
+    assert said.startswith("each of the 2 has its own weights and alpha (")
+    assert (
+        "out-of-fold R^2 0.7 with their own, 0.6 shared, on average, each fold at what the others chose."
+        in said
+    )
+    assert " by squared errors on 5 folds, kernels there are those of all rows: " in said
+    assert not warned
+    assert outcome([0.3, 0.5], [0.3, 0.5], "auto")[:2] == (
+        False,
+        "they share weights and alpha: out-of-fold R^2 0.6 with their own, 0.6 shared, on average.",
+    )
+    assert outcome([0.4, 0.5], [0.3, 0.5], "own")[0]
+    _, said, warned = outcome([0.25, 0.5], [0.3, 0.5], "shared")
+    assert warned == [
+        "The 2 targets share weights and alpha, as targets='shared' says, and this costs: out-of-fold R^2 0.625 with "
+        "their own, 0.6 shared, on average over targets. Use targets='auto' or 'own'."
+    ]
+    assert not outcome([0.28, 0.5], [0.3, 0.5], "shared")[2]
+    own, _, warned = outcome([0.4, 0.5], [0.3, 0.5], "auto", interrupted=True)
+    assert own
+    assert any("weights of targets were chosen among" in one for one in warned)
+
+
+def test_the_choice_of_targets_is_told_with_all_numbers(recorded):
+    X, Y = small()
+    kernels = [kw.kernels.Linear().on([k]) for k in range(3)]
+    Y = np.column_stack([Y, np.ones(36)])
+    for name, y in {"two and a constant": Y, "constant": np.ones((36, 2))}.items():
+        model = kw.MKLRegressorCV(kernels, RLS2(tol=1e-10), targets="own", cv=KFold(3)).fit(
+            X, y, 1.0 + np.arange(36) % 2
+        )
+        found = {
+            "alphas": model.target_alphas_,
+            "alpha": model.alpha_,
+            "weights": model.weights_,
+            "said": model.defaults_,
+        }
+        found |= {
+            "results": model.cv_results_,
+            "best": model.best_score_,
+            "held": model.model_.out_of_fold.values,
+        }
+        found |= {
+            "noise": model.noise_variance_,
+            "evidence": model.log_marginal_likelihood_,
+            "std": model.predict(X[:4], return_std=True)[1],
+        }
+        recorded(name, found, rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize("case", ["one by one", "all", "own alphas", "no rounds"])
 def test_the_way_of_the_search(case, monkeypatch, recorded):
     if case == "one by one":
@@ -466,12 +662,19 @@ def test_the_way_of_the_search(case, monkeypatch, recorded):
         rounds=0 if case == "no rounds" else 2,
         report=lambda text: told.append(text) or len(told) == 12,
     )
-    recorded("solution", journey(found.solution), **NEAR)
-    recorded("the rest", {name: value for name, value in vars(found).items() if name != "solution"}, **NEAR)
-    recorded("told", told[-1])
-    recorded("roundings", roundings(found.solution), rtol=OF_ROUNDING)
-
-
-@pytest.mark.parametrize("module", ["many_targets"])
-def test_limits_and_defaults(module, recorded):
-    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))
+    recorded("errors", [found.errors, found.own, found.shared, found.n_looks, found.interrupted], rtol=1e-5)
+    solution = found.solution
+    recorded(
+        "solution",
+        [solution.primal, solution.alphas, solution.log_dets, solution.weights],
+        rtol=1e-4,
+        atol=1e-6,
+    )
+    recorded(
+        "sizes",
+        [np.linalg.norm(solution.dual_coef, axis=0), np.nansum(found.residuals**2, axis=0)],
+        rtol=1e-4,
+    )
+    assert told[-1].startswith(f"weights {len(told)} of at most ")
+    assert solution.gap + solution.rounding <= 1e-8 * solution.primal
+    recorded("defaults", defaults_of(solve_many, most_looks))

@@ -12,7 +12,7 @@ import pytest
 from scipy import sparse
 
 import kernelweave as kw
-from kernelweave.gram.random_pivots import given_pivots, random_pivots
+from kernelweave.gram.random_pivots import given_pivots, random_pivots, solve_lower
 from kernelweave.kernels import (
     RBF,
     Approximate,
@@ -86,6 +86,35 @@ def test_a_matrix_with_a_negative_eigenvalue_has_no_pivots():
     K = np.array([[1.0, 2.0], [2.0, 1.0]])
     with pytest.raises(kw.InputError, match="positive semidefinite"):
         random_pivots(block_of(K), K.diagonal(), np.ones(2), 2, 0.0, np.random.default_rng(0))
+
+
+def test_pivots_are_the_rows_that_they_were(X, recorded):
+    """With numbers that are drawn alike: blocks of proposals, weights, what may be left out, and low rank."""
+    found = {}
+    for name, K, weights, most, tol in (
+        ("smooth", RBF(gamma=0.05)(X[:60]), np.linspace(0.2, 2.0, 60), 25, 0.0),
+        ("rough", RBF(gamma=2.0)(X[:60]), np.ones(60), 60, 0.0),
+        ("enough", RBF(gamma=0.05)(X[:60]), np.ones(60), 25, 0.05),
+        ("low rank", Linear()(X[:60]), np.ones(60), 25, 0.0),
+        ("two", np.diag([4.0, 0.0, 1.0]), np.ones(3), 3, 0.0),
+        ("none", np.zeros((3, 3)), np.ones(3), 2, 0.0),
+    ):
+        asked, block = [], block_of(K)
+
+        def noted(rows, columns, asked=asked, block=block):
+            asked.append([None if rows is None else len(rows), len(columns)])
+            return block(rows, columns)
+
+        one = random_pivots(noted, K.diagonal(), weights, most, tol, np.random.default_rng(2))
+        assert (one.factor == np.tril(one.factor)).all()
+        np.testing.assert_allclose(one.factor @ one.factor.T, K[np.ix_(one.rows, one.rows)], atol=1e-9)
+        assert (one.residual[one.rows] == 0.0).all()
+        rows, factor = given_pivots(K)
+        found[name] = [one.rows, one.residual, asked, rows if name != "rough" else len(rows)]
+        np.testing.assert_allclose(factor @ factor.T, K[np.ix_(rows, rows)], atol=1e-8)
+    recorded("pivots", found, rtol=1e-5, atol=1e-7)
+    B, L = np.arange(8.0).reshape(4, 2), np.array([[2.0, 0.0], [1.0, 4.0]])
+    np.testing.assert_allclose(solve_lower(L, B), B @ np.linalg.inv(L).T)
 
 
 # ---- Nystroem -------------------------------------------------------------------------------------------------

@@ -3,10 +3,16 @@
 Modules: `machines/ball`.
 """
 
+import math
+
 import numpy as np
 import pytest
 
 import kernelweave as kw
+from kernelweave import solve_meb
+from kernelweave.machines import ball
+from kernelweave.machines.box import Box, kernel_product
+from kernelweave.machines.rounding import EPS, sum_error
 from oracles import central_difference, meb_by_conic
 
 
@@ -172,3 +178,65 @@ def test_refusals(rng):
         kw.solve_meb(crooked)
     assert kw.solve_meb(crooked, on_indefinite="clip").status is kw.solvers.Status.CONVERGED
     assert kw.solve_meb(crooked, on_indefinite="shift").status is kw.solvers.Status.CONVERGED
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.7])
+def test_a_ball_is_what_it_was(ridge, recorded):
+    """With weights of rows of which some are zero, from a start and from none, also where steps end early."""
+    rng = np.random.default_rng(0)
+    X, weight, start = rng.normal(size=(34, 3)), rng.uniform(0.3, 3.0, 34), rng.uniform(-0.2, 1.0, 34)
+    weight[[2, 20]] = 0.0
+    # the row farthest from the rest has no weight
+    X[20] *= 10.0
+    K, found = X @ X.T, {}
+    for begin in (None, start):
+        for most in (1, 3, None):
+            at = solve_meb(K, ridge=ridge, sample_weight=weight, tol=1e-9, max_iter=most, start=begin)
+            values = at.radius2, at.center_norm2, at.primal, at.support
+            found[f"{begin is None} {most}"] = [at.dual_coef, *values]
+            assert at.radius2 == at.primal - at.own_gap
+            assert at.infeasibility <= 1e-12
+            assert at.certificate.kind == "ball"
+    recorded("balls", found, rtol=1e-5)
+    b = found["True None"][0]
+    distances = np.diag(K) + ridge - 2.0 * (K @ b + ridge * b / np.where(weight > 0, weight, 1.0))
+    inner = b @ K @ b + ridge * (b**2)[weight > 0] @ (1.0 / weight[weight > 0])
+    assert found["True None"][3] == pytest.approx((distances + inner)[weight > 0].max(), rel=1e-9)
+
+
+def test_values_of_a_ball_by_their_formulas(rng):
+    """At any coefficients: the farthest row, the gap, and bounds of rounding errors that cover exact arithmetic."""
+    X = rng.normal(size=(12, 3))
+    K, ridge, b = X @ X.T, rng.uniform(0.0, 0.5, 12), rng.dirichlet(np.ones(12))
+    b[3], upper = 0.0, np.ones(12)
+    upper[3] = 0.0
+    diagonal = np.diag(K) + 0.3
+    problem = ball._Enclosing(K, Box(-0.5 * diagonal, ridge, np.zeros(12), upper), total=1.0)
+    product, error = kernel_product(K, b)
+    at = problem.values(b, product)
+    Q = K + np.diag(ridge)
+    distances = diagonal - 2.0 * Q @ b + b @ Q @ b
+    assert at.primal == pytest.approx(np.delete(distances, 3).max(), rel=1e-12)
+    assert at.gap == pytest.approx(b @ (at.primal - distances), rel=1e-12)
+    assert at.intercept == 0.0
+    np.testing.assert_array_equal(problem.inside, upper > 0)
+    # 14 terms at most in each sum of 12, and twice in the gap
+    middle = b @ (error + EPS * np.abs(Q @ b)) + sum_error(12) * (b @ np.abs(Q @ b))
+    own = 2.0 * (error + EPS * np.abs(Q @ b)) + EPS * (np.abs(diagonal - 2.0 * Q @ b) + np.abs(distances))
+    primal = np.delete(distances + own, 3).max() - at.primal + middle
+    away = abs(math.fsum(b) - 1.0) + sum_error(12)
+    expected = primal + middle + away * (b @ diagonal + 2.0 * b @ np.abs(Q @ b))
+    assert problem.rounding(b, product, at, error) == pytest.approx(expected, rel=1e-9)
+    # around one row there are no sums
+    one = np.eye(12)[5]
+    product = K @ one
+    at = problem.values(one, product)
+    distances = diagonal - 2.0 * Q[5] + Q[5, 5]
+    own = EPS * (np.abs(diagonal - 2.0 * Q[5]) + np.abs(distances)) * (distances != 0)
+    expected = np.delete(distances + own, 3).max() - at.primal
+    assert problem.rounding(one, product, at, error) == pytest.approx(expected, rel=1e-6, abs=1e-300)
+    seen = problem.look(b)
+    np.testing.assert_allclose(seen[-3:], problem.values(seen.b, seen.product), rtol=1e-12)
+    assert seen.rounding == problem.rounding(
+        seen.b, seen.product, problem.values(seen.b, seen.product), seen.error
+    )

@@ -1,11 +1,10 @@
 """Learnt metrics: evidence and leave-one-out errors against their definitions, invariances, and fits in a metric.
 
-Modules: `mkl/metric`, `kernels/steps` (Metric), `kernels/training_rows`, `learners/metric`, `estimators/metric`,
-`inspection/weights`, `banks`, `recipe`, `views/tables`.
+Modules: `mkl/metric`, `kernels/steps` (Metric), `kernels/training_rows`, `learners/metric`, `estimators/estimator`,
+`estimators/metric`, `inspection/weights`, `banks`, `recipe`, `views/tables`.
 """
 
 import re
-from importlib import import_module
 
 import numpy as np
 import pandas as pd
@@ -13,7 +12,7 @@ import pytest
 from sklearn.base import clone
 
 import kernelweave as kw
-from journeys import NEAR, settings_of
+from journeys import NEAR, defaults_of
 from kernelweave._errors import InputError
 from kernelweave.estimators import metric as trying
 from kernelweave.fitting.source import TableSource
@@ -516,9 +515,23 @@ def test_the_way_of_learning(by, form, recorded):
     Y = np.column_stack([np.sin(2.0 * X[:, 0]), X[:, 1] / 50.0 + X[:, 0] ** 2, np.ones(26)])
     weights = 1.0 + np.arange(26) % 3
     found = learn_metric(X, Y + 0.2 * rng.normal(size=(26, 1)) * [1, 1, 0], weights, by=by, form=form)
-    square = found.matrix.T @ found.matrix
-    recorded("metric", {**vars(found), "matrix": square, "history": found.history[-1]}, rtol=1e-3)
-    recorded("alike rows", vars(learn_metric(np.ones((3, 2)), Y[:3], by=by, form=form)))
+    # a local search: what it ends at has an error, and its history falls
+    assert found.relevance.sum() == pytest.approx(1.0)
+    assert found.relevance[0] > 0.5
+    assert found.relevance[3] == 0.0
+    assert 0.0 < found.error < 0.5
+    assert (np.diff(found.history) <= 0).all()
+    length = np.square(found.matrix).sum(axis=0)
+    assert length[3] == 0.0
+    if by == "rfm":
+        # a length of one in standardised columns
+        mean = weights @ X / weights.sum()
+        scale = np.sqrt(weights @ np.square(X - mean) / weights.sum())
+        assert (length * scale**2).sum() == pytest.approx(1.0)
+    alike = learn_metric(np.ones((3, 2)), Y[:3], by=by, form=form)
+    np.testing.assert_array_equal(alike.matrix, np.eye(2))
+    assert (alike.relevance.tolist(), alike.error, alike.history.size) == ([0.5, 0.5], 1.0, 0)
+    recorded("defaults", defaults_of(learn_metric))
 
 
 def test_the_best_ridge_and_its_coefficients(recorded):
@@ -528,6 +541,59 @@ def test_the_best_ridge_and_its_coefficients(recorded):
     recorded("left out", left_one_out(K, rng.normal(size=(15, 2)) + X, 0.5 + np.arange(15) / 15), **NEAR)
 
 
-@pytest.mark.parametrize("module", ["metric"])
-def test_limits_and_defaults(module, recorded):
-    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))
+def test_what_is_said_of_a_metric_and_when_one_may_be_learnt(recorded):
+    """Errors with and without it, on some rows or all; each part of the condition alone."""
+    from types import SimpleNamespace
+
+    from kernelweave.estimators import metric
+    from kernelweave.estimators.choosing import SQUARED, Candidates
+    from kernelweave.fitting.source import TableSource
+    from kernelweave.views import BlockTable, Table
+
+    recorded(
+        "said",
+        [
+            metric.said_of_metric(0.5, 0.25, some, taken=taken)
+            for some in (True, False)
+            for taken in (True, False)
+        ],
+    )
+
+    class Given(TableSource):
+        explicit, is_whole = False, True
+
+        def __init__(self, raw, kernels=(), **more):
+            self.raw, self.kernels = raw, list(kernels)
+            vars(self).update(more)
+
+    def may(source=None, content=None, n_outputs=1, classification=False, **options):
+        found = Candidates(np.ones(2), **{"n_folds": 2, "name": SQUARED, "search": object(), **options})
+        own = Given(Table(np.eye(3))) if source is None else source
+        content = np.arange(30) if content is None else content
+        task = SimpleNamespace(
+            source=own, content=content, n_outputs=n_outputs, classification=classification
+        )
+        return metric.may_learn(task, found)
+
+    assert may()
+    assert may(content=np.arange(2000) % 1999)
+    assert may(Given(Table(np.ones((2, 128)))))
+    assert may(Given(BlockTable({"a": Table(np.eye(3)[:, :1]), "b": Table(np.eye(3))})))
+    refused = [
+        may(n_outputs=2),
+        may(classification=True),
+        may(name="r2"),
+        may(search=None),
+        may(n_folds=1),
+        may(object()),
+        may(content=np.arange(29)),
+        may(content=np.arange(2001)),
+        may(Given(Table(np.eye(3)), explicit=True)),
+        may(Given(Table(np.eye(3)), is_whole=False)),
+        may(Given(Table(np.eye(3)), [SimpleNamespace(is_corrected=True)])),
+        may(Given(Table(np.ones((2, 129))))),
+        may(Given(Table(np.ones((2, 1))))),
+        may(Given(BlockTable({"a": Table(np.ones((2, 129))), "b": Table(np.eye(2))}))),
+        may(Given(BlockTable({"a": Table(np.ones((3, 1))), "b": Table(np.ones((3, 1)))}))),
+    ]
+    assert refused == [False] * len(refused)

@@ -4,6 +4,8 @@ Modules: `estimators/sources`, `fitting/missing`, `fitting/partial`, `inspection
 `kernels/steps`, `views/encoding`, `fitting/source`, `kernels/categorical`, `views/container`.
 """
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,12 +15,13 @@ from sklearn.impute import KNNImputer
 from sklearn.model_selection import GroupKFold, cross_val_score
 
 import kernelweave as kw
-from kernelweave.fitting.partial import RIDGES, PartialSource, regress_rows
+from kernelweave.fitting.missing import views_of
+from kernelweave.fitting.partial import RIDGES, PartialSource, mean_of_known, regress_rows
 from kernelweave.fitting.source import correct
 from kernelweave.inspection.registry import Basis, collect
-from kernelweave.kernels import RBF, Categorical, Impute, Laplacian, Linear, Polynomial, Skip
+from kernelweave.kernels import RBF, Categorical, Constant, Impute, Laplacian, Linear, Polynomial, Skip
 from kernelweave.persistence.states import from_state, to_state
-from kernelweave.views import as_table
+from kernelweave.views import BlockTable, ViewColumns, as_table
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(40, 5)) * [1.0, 2.0, 0.5, 3.0, 1.0] + [0.0, 1.0, 0.0, -1.0, 5.0]
@@ -666,3 +669,186 @@ def test_as_many_nearest_rows_are_averaged_as_the_step_says(n_neighbors, rng):
     found = step.apply(as_table(new, missing=True)).values
     np.testing.assert_allclose(found, wanted, rtol=1e-12)
     np.testing.assert_array_equal(found[:, [0, 2]], new[:, [0, 2]])
+
+
+# ---- what a source of such rows says -----------------------------------------------------------------
+
+ENDS = {"a": (0, 3), "b": (3, 5), "c": (5, 8), "d": (8, 9)}
+
+
+def rows_without_views(n, seed, patterns, *, blocks=True):
+    """Rows of four views, as tables or as groups of columns, that lack those of their patterns."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(n, 3))
+    values = z @ rng.normal(size=(3, 9)) + 0.4 * rng.normal(size=(n, 9))
+    for k, lost in enumerate(patterns):
+        for view in lost:
+            values[k::17, slice(*ENDS[view])] = np.nan
+    if not blocks:
+        return as_table(values, missing=True)
+    return BlockTable({view: as_table(values[:, slice(*ends)], missing=True) for view, ends in ENDS.items()})
+
+
+#: Of 17 rows each: `c` and `d` meet in few of them, and some have one view only.
+LOST = ("d", "ad", "", "bd", "cd", "c", "d", "dba", "c", "d", "cb", "acd", "c", "d", "c", "d", "cd")
+ASKED = ("", "a", "bc", "abc", "dba", "bcd", "acd", "d", "c", "ab", "ad", "bd", "b", "cd", "ac", "", "dba")
+
+
+def partial_source(how, *, n=51, lost=LOST, weighted=True, blocks=True, **options):
+    """Kernels of every view, one of two views at once, and one that compares no rows."""
+    columns = {v: ViewColumns(v) if blocks else list(range(*ends)) for v, ends in ENDS.items()}
+    on = {v: (lambda k, v=v: k.on(columns[v]) if blocks else k.on(columns[v], name=v)) for v in ENDS}
+    kernels = [
+        on["a"](Linear()),
+        on["b"](RBF(gamma=0.2)),
+        on["a"](RBF(gamma="median")),
+        on["c"](Polynomial(degree=2)),
+        on["b"](Linear().prepared("standardize")),
+        on["d"](RBF(gamma=0.5)),
+        on["a"](RBF(gamma=0.3)) * on["b"](RBF(gamma=0.1)),
+        on["c"](Laplacian(gamma=0.2)),
+        on["b"](Constant(2.0)),
+    ]
+    table = rows_without_views(n, 0, lost, blocks=blocks)
+    weight = np.random.default_rng(1).uniform(0.3, 3.0, n) if weighted else None
+    options = {"max_memory": 1e9, "sample_weight": weight, **options}
+    return PartialSource(kernels, table, views=views_of(kernels, table), how=how, **options)
+
+
+def values_of(source, queries, kernels):
+    found = {}
+    for where, m, K in source.cross(queries, np.array(kernels)):
+        found.setdefault(m, np.full((queries.n_rows, source.n_samples), np.nan))[where] = K
+    return [[m, K] for m, K in sorted(found.items())]
+
+
+@pytest.mark.parametrize("blocks", [True, False], ids=["tables", "columns"])
+@pytest.mark.parametrize("how", ["complete", "renormalize"])
+def test_a_source_of_rows_without_views_says_what_it_said(how, blocks, recorded, monkeypatch):
+    """Matrices, new rows of all patterns, and what was corrected; with the weights of rows."""
+    source = partial_source(how, blocks=blocks)
+    new = rows_without_views(17, 3, ASKED, blocks=blocks)
+    asked = source.accepted(new.rows(np.flatnonzero([len(lost) < 4 for lost in ASKED])))
+    every = range(source.n_kernels)
+    gram = source.gram()
+    known = [gram.combine(row) for row in np.eye(source.n_kernels)]
+    recorded("training", [known, source.names, gram.describe(), source.is_whole, source.lacks(source.raw)])
+    recorded("asked", [values_of(source, asked, every), values_of(source, asked, [7, 2])])
+    recorded("themselves", [[source.query_diagonal(asked, m) for m in every], source.lacks(asked)])
+    changes = {name: [one.residual, one.values[one.values < 0]] for name, one in source.corrections().items()}
+    recorded("corrections", changes)
+    # a few rows at a time, and after a file, the same
+    again = pickle.loads(pickle.dumps(source))
+    monkeypatch.setattr("kernelweave.fitting.partial.CHUNK_BYTES", 2 * 51 * 13 * 5)
+    assert len(list(source.cross(asked, np.array([0])))) == -(-asked.n_rows // 5)
+    for one in (source, again):
+        for (m, K), (k, other) in zip(
+            values_of(source, asked, every), values_of(one, asked, every), strict=True
+        ):
+            assert m == k
+            np.testing.assert_allclose(K, other, rtol=1e-9, atol=1e-10)
+        for m in every:
+            np.testing.assert_allclose(
+                one.query_diagonal(asked, m), source.query_diagonal(asked, m), atol=1e-9
+            )
+    for m, name in enumerate(source.names):
+        assert (name in changes) == (source.correction(m) is not None) == (how == "renormalize" and m != 8)
+    learnt = source.learnt
+    assert len(learnt) == len(source.parts) == 5
+    assert [(part.views, part.kernels.tolist(), len(part.rows)) for part in source.parts] == [
+        (("a",), [0, 2], 42), (("b",), [1, 4, 8], 42), (("c",), [3, 7], 27), (("d",), [5], 18), (("a", "b"), [6], 36),
+    ]  # fmt: skip
+    # rows alone, all of which have two views
+    rows = np.array([2, 5, 8, 12, 14, 19, 22])
+    some = source.take(rows)
+    assert (some.how, list(some.views)) == (how, [*ENDS])
+    np.testing.assert_array_equal(some.sample_weight, source.sample_weight[rows])
+    recorded("taken", [[some.gram().combine(row) for row in np.eye(9)], some.names, some.lacks(asked)])
+
+
+def test_corrections_of_filled_matrices_are_told():
+    """They were left out: up to a quarter of a matrix."""
+    views, y = two_views()
+    model = kw.MKLClassifier(BANK, "simple", C=1.0, missing_views="renormalize").fit(with_holes(views), y)
+    source = model.model_.source
+    assert list(model.missing_["residuals"]) == list(source.names)
+    assert model.missing_["residuals"] == {m: one.residual for m, one in source.corrections().items()}
+    assert "Negative eigenvalues of 4 kernels were set to zero" in kw.inspection.missing(model)[-1]
+    # of kernels that skip cells in a view, without a part in what is filled
+    holes = with_holes(views)
+    holes["a"][::4, 2] = np.nan
+    skipped = kw.MKLClassifier(BANK, "simple", C=1.0, missing="skip").fit(holes, y)
+    assert set(skipped.missing_["residuals"]) == {
+        n for n in skipped.model_.source.names if n.startswith("a: ")
+    }
+
+
+@pytest.mark.parametrize("how", ["complete", "renormalize"])
+def test_new_rows_may_lack_views_that_all_training_rows_have(how, recorded):
+    source = partial_source(how, n=20, lost=(), weighted=False)
+    assert source.is_whole
+    assert not source.parts
+    asked = rows_without_views(17, 3, ASKED).rows(np.arange(16))
+    whole = asked.rows(np.array([0, 15]))
+    assert source.lacks(asked)
+    assert not source.lacks(whole)
+    every = range(source.n_kernels)
+    recorded("asked", [values_of(source, asked, every), [source.query_diagonal(asked, m) for m in every]])
+    for (m, K), (_, other) in zip(
+        values_of(source, whole, every), values_of(source, asked, every), strict=True
+    ):
+        np.testing.assert_allclose(K, source.kernels[m](whole, source.table), rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(K, other[[0, 15]], rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(source.query_diagonal(whole, m), source.kernels[m].diag(whole), rtol=1e-12)
+    assert source.corrections() == {}
+    assert all(source.correction(m) is None for m in every)
+
+
+def test_what_such_rows_cannot_have_is_told(recorded):
+    said = []
+    for make in (
+        lambda: partial_source("complete", lost=("abcd", "", "abcd")),
+        lambda: partial_source("complete", lost=("d",) * 17),
+        lambda: partial_source("complete", lost=("d",) * 17, like=partial_source("complete")),
+        lambda: partial_source("complete", lost=("a", "b") * 8 + ("b",)),
+        lambda: partial_source("complete", max_memory=2e5).gram(),
+        lambda: partial_source("complete", max_memory=5e4).gram(),
+        lambda: partial_source("complete").accepted(rows_without_views(17, 0, ("", "abcd", "abcd"))),
+        lambda: partial_source("complete").accepted(one_cell(rows_without_views(17, 0, ASKED[:3]))),
+    ):
+        try:
+            make()
+        except kw.InputError as error:
+            said.append(str(error))
+        else:
+            said.append(None)
+    recorded("messages", said)
+
+
+def one_cell(table):
+    table.blocks["b"].values[4, 1] = np.nan
+    return table
+
+
+def test_means_are_those_of_the_views_that_both_rows_have():
+    parts = [
+        (np.array([0, 2]), np.array([1]), np.array([[3.0], [5.0]])),
+        (np.array([2]), np.array([0, 1]), np.array([[7.0, 9.0]])),
+    ]
+    assert mean_of_known(parts, (3, 2)).tolist() == [[0.0, 3.0], [0.0, 0.0], [7.0, 7.0]]
+    assert mean_of_known([], (1, 2)).tolist() == [[0.0, 0.0]]
+
+
+def test_regressions_of_nothing_explain_nothing():
+    """One row, kernels without values off the diagonal, and without any."""
+    inverse, explained = regress_rows(np.array([[2.0]]), np.array([[3.0]]))
+    assert explained == 0.0
+    # the first ridge is as good as any
+    np.testing.assert_allclose(inverse, [[1.0 / (2.0 + 2.0 * RIDGES[0])]])
+    assert regress_rows(np.eye(3), np.eye(3))[1] == 0.0
+    inverse, explained = regress_rows(np.zeros((3, 3)), np.ones((3, 3)))
+    assert np.isfinite(inverse).all()
+    assert explained == 0.0
+    assert regress_rows(-np.eye(3), np.ones((3, 3)))[1] == 0.0
+    K = np.random.default_rng(0).normal(size=(6, 3))
+    assert regress_rows(K @ K.T, K @ K.T)[1] > 0.9

@@ -1,8 +1,9 @@
 """Cross-validation over paths against loops written out by hand, and the folds that alpha="auto" makes.
 
-Modules: `estimators/cv`, `estimators/choosing`, `estimators/scoring`, `fitting/folds`.
+Modules: `estimators/cv`, `estimators/choosing`, `estimators/estimator`, `estimators/scoring`, `fitting/folds`.
 """
 
+import warnings
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -46,6 +47,7 @@ from kernelweave.fitting.stacks import BankSource, StackSource
 from kernelweave.kernels import RBF, Linear
 from kernelweave.learners import RLS2
 from kernelweave.views import Table
+from recording import outcome, told
 
 KERNELS = (Linear().on([0]), RBF(gamma=0.3), RBF(gamma=2.0), RBF(gamma=1.0).on([1]))
 ALPHAS = np.geomspace(10.0, 0.01, 5)
@@ -1272,3 +1274,182 @@ def test_stated_weights_of_classes_are_not_undone():
     model = kw.MKLClassifier(scoring="balanced_accuracy", class_weight={False: 1.0, True: 3.0}).fit(X, y)
     assert "costs" not in model.defaults_
     assert "costs" in kw.MKLClassifier(scoring="balanced_accuracy").fit(X, y).defaults_
+
+
+# ---- whole answers ---------------------------------------------------------------------------------
+
+
+def test_how_a_parameter_was_chosen_is_told(recorded):
+    """Of C and alpha, by every kind of score, with groups, few rows and many values; and what warns of rare classes."""
+    from kernelweave.estimators import choosing
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    y, number = (
+        np.where(X[:, 0] + 0.8 * rng.normal(size=40) > 0.3, "yes", "no"),
+        X[:, 0] + 0.5 * rng.normal(size=40),
+    )
+    bank = [kw.kernels.Linear(), kw.kernels.RBF(gamma=0.5)]
+    fits = {
+        "C": (kw.MKLClassifier(), y, {}),
+        "C of groups": (kw.MKLClassifier(C="auto"), y, {"groups": np.arange(40) // 3}),
+        "C by a score": (kw.MKLClassifier(scoring="balanced_accuracy"), y, {}),
+        "C by an area": (kw.MKLClassifier(C="auto", scoring="roc_auc"), y, {}),
+        "C of a learner": (kw.MKLClassifier(bank, kw.learners.LpMKL(tol=1e-9), C="auto"), y, {}),
+        "C of numbers": (kw.MKLRegressor(C="auto"), number, {}),
+        "alpha": (kw.MKLRegressor(bank, n_jobs=None), number, {}),
+        "alpha of classes": (kw.MKLClassifier(bank, scoring="f1_macro"), y, {}),
+        "times": (
+            kw.MKLSurvival(scoring="concordance"),
+            np.c_[np.arange(40) % 3 > 0, 1.0 + np.exp(-number)],
+            {},
+        ),
+    }
+    for name, (model, target, more) in fits.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(X, target, **more)
+        results = {key: value for key, value in model.cv_results_.items() if not key.startswith("split")}
+        recorded(
+            name,
+            [model.defaults_.get("choice"), results, model.best_index_, model.best_score_],
+            rtol=1e-3,
+            atol=1e-4,
+        )
+    warned = []
+    for codes, multilabel in (
+        (np.array([0, 0, 0, 1, 0, 0]), False),
+        (np.arange(14) % 13 + 1, False),
+        (np.array([[1, 0], [1, 0], [0, 1], [0, 0]]), True),
+    ):
+        n = len(codes)
+        tests, names = [np.arange(0, n, 2), np.arange(1, n, 2)], [f"c{k}" for k in range(2 if n < 13 else 14)]
+        task = SimpleNamespace(codes=codes, multilabel=multilabel)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            choosing.warn_of_rare(task, names, tests, "C")
+        warned.append([str(one.message) for one in caught])
+    recorded("rare", warned)
+    simple, rls2 = kw.learners.SimpleMKL(), RLS2()
+    cases = [
+        (rls2, None, [1.0]),
+        (simple, [1.0, 0.25], None),
+        (simple, [1.0], [1.0]),
+        (simple, None, [1.0]),
+        (rls2, [1.0], None),
+        (simple, None, None),
+    ]
+    recorded("arguments", [told(outcome(choosing.check_path_arguments, *case)) for case in cases])
+
+
+def test_candidates_are_chosen_by_their_scores(recorded, monkeypatch):
+    """By the best mean, by one standard error, by what comes second, with NaN, ties, stops and ridges of their own."""
+    from kernelweave.estimators import choosing
+    from kernelweave.estimators.choosing import Candidates
+    from kernelweave.estimators.scoring import TaskScore
+    from kernelweave.fitting.folds import FoldScores
+
+    known = Candidates(np.array([4.0, 2.0, 1.0]), 3, 12, "r2", path=True)
+    assert (known.n_steps, replace(known, path=False).n_steps, Candidates(np.array([1.0])).n_steps) == (
+        12,
+        10,
+        1,
+    )
+    walked = []
+
+    def walk(task, problems, learner, alphas, report, starts=None, steps=False):
+        walked.append([alphas, getattr(learner, "relax", "none"), starts, steps, report("x")])
+        return float(alphas[-1]), []
+
+    monkeypatch.setattr(choosing, "walk_down", walk)
+    monkeypatch.setattr(choosing, "OutOfFold", SimpleNamespace(of=lambda task, learner, held: held))
+    task = SimpleNamespace(
+        source=SimpleNamespace(n_samples=7), n_outputs=1, classification=False, groups=None
+    )
+    alphas, tests = np.array([8.0, 4.0, 2.0, 1.0]), [np.array([0, 1]), np.array([2, 3]), np.array([4, 5])]
+    scores = np.array([[0.1, 0.5, 0.52, 0.3], [0.2, 0.6, 0.61, 0.2], [0.3, 0.4, 0.45, 0.5]])
+    values = [np.arange(8.0).reshape(4, 2, 1) + k for k in range(3)]
+    weights = [(np.full((4, 2), k + np.arange(4.0)[:, None]),) for k in range(3)]
+    told_of = FoldScores(np.arange(4), scores, weights, False, values)
+    usual = Candidates(alphas, 3, 6, "r2", lambda report: told_of, tests=tests)
+
+    def asked(**options):
+        given = {"pooled": False, "second": None, "by_second": False, **options}
+        return TaskScore("f1", None, lambda own, rows: float(own.sum() - 3.0 * rows.sum()), **given)
+
+    near, few = scores.copy(), scores.copy()
+    near[1, 2], few[0] = np.nan, np.nan
+    relaxed = np.stack([scores - 0.3, scores, scores - 0.1], axis=-1)
+
+    def second(own, rows):
+        return -float(np.square(own.mean() - 2.5))
+
+    cases = {
+        "best": usual,
+        "one error": replace(usual, rule="1se", path=True),
+        "path": replace(usual, path=True, begins=True),
+        "beginning": replace(usual, begins=True),
+        "not a number": replace(usual, scores=lambda report: replace(told_of, scores=near)),
+        "folds without": replace(usual, scores=lambda report: replace(told_of, scores=few), skips=True),
+        "some": replace(
+            usual,
+            scores=lambda report: replace(
+                told_of,
+                positions=np.array([1, 2, 3]),
+                scores=scores[:, 1:],
+                values=[own[1:] for own in values],
+            ),
+        ),
+        "one of many": replace(
+            usual,
+            scores=lambda report: replace(
+                told_of, positions=np.array([2]), scores=scores[:, 2:3], values=[own[2:3] for own in values]
+            ),
+        ),
+        "a fold": replace(
+            usual,
+            scores=lambda report: replace(told_of, scores=scores[:1], values=values[:1]),
+            n_folds=1,
+            path=True,
+        ),
+        "stopped": replace(
+            usual,
+            scores=lambda report: replace(told_of, scores=scores[:2], values=values[:2], interrupted=True),
+        ),
+        "stopped between": replace(
+            usual,
+            scores=lambda report: replace(
+                told_of, positions=np.array([0, 2]), scores=scores[:, ::2], values=[], interrupted=True
+            ),
+        ),
+        "ridges": replace(
+            usual,
+            scores=lambda report: replace(
+                told_of,
+                scores=relaxed,
+                values=[np.stack([own] * 3, axis=1) for own in values],
+                relax=np.outer(alphas, [1.0, 0.5, 0.1]),
+            ),
+        ),
+        "together": replace(usual, score=asked(pooled=True)),
+        "second": replace(usual, score=asked(second=second)),
+        "second alone": replace(usual, score=asked(second=second, by_second=True)),
+        "decided": replace(usual, decide=lambda solved, alpha: alpha),
+        "many": replace(
+            usual,
+            alphas=np.arange(10.0, 0.0, -1.0),
+            scores=lambda report: FoldScores(np.arange(10), np.tile(np.arange(10.0) % 7, (3, 1)), [], False),
+        ),
+        "one row": replace(usual, n_folds=1),
+        "undefined": replace(usual, scores=lambda report: replace(told_of, scores=scores * np.nan)),
+    }
+    for name, one in cases.items():
+        learner = RLS2(relax="auto" if name == "ridges" else None)
+        found = outcome(one.choose, task, [], learner, lambda text: True)
+        parts = found if isinstance(found, list) else [found]
+        found = told([vars(part) if isinstance(part, choosing.Chosen) else part for part in parts])
+        recorded(name, [found, walked.pop() if walked else None])
+    for classification, groups, name in ((True, None, "accuracy"), (False, np.zeros(7), "concordance")):
+        other = SimpleNamespace(**{**vars(task), "classification": classification, "groups": groups})
+        one = replace(usual, name=name, scores=lambda report: replace(told_of, scores=scores * np.nan))
+        recorded(f"undefined {name}", told(outcome(one.choose, other, [], RLS2(), lambda text: False)))

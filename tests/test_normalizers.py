@@ -452,3 +452,87 @@ def test_rules_without_further_inputs_and_the_original_rows_stay_as_they_are(rng
         before = np.stack([gram.combine(one) for one in np.eye(4)])
         resolve(rule).fit(gram).prepare(gram)
         np.testing.assert_array_equal(np.stack([gram.combine(one) for one in np.eye(4)]), before)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        kw.normalizers.NoNormalizer(),
+        MeanDiagonal(),
+        Trace(),
+        FeatureNorm(),
+        WithinClass(ddof=1, floor=0.3),
+        Center(),
+        Cosine(),
+    ],
+    ids=lambda one: one.name,
+)
+def test_all_that_a_rule_makes_of_kernels(rule, recorded):
+    """Statistics and every product with new rows, of weights that are not equal and of a kernel that vanishes."""
+    rng = np.random.default_rng(0)
+    X, weight = rng.normal(size=(7, 2)), np.array([1.0, 2.0, 0.5, 1.0, 3.0, 1.0, 1.0])
+    stack = np.stack([X @ X.T, (X @ X.T + 1.0) ** 2, np.zeros((7, 7))], axis=-1)
+    gram, target = gram_from_stack(stack), np.array([-1.0, 1.0, 1.0, -1.0, 1.0, -1.0, 1.0])
+    extra = {
+        "extra_diagonal": np.array([[1.0, 2.0], [0.5, 0.25], [0.0, 0.0]]),
+        "extra_means": lambda p: np.outer([0.1, 0.2, 0.0], [1.0, p[0]]),
+    }
+    fits = {
+        "plain": rule.fit(gram, target=target),
+        "weights": rule.fit(gram, target=target, sample_weight=weight),
+        "extra": rule.fit(gram, target=target, sample_weight=weight, **extra),
+    }
+    new, C = rng.normal(size=(3, 2)), rng.normal(size=(7, 2))
+    cross = [new @ X.T, (new @ X.T + 1.0) ** 2, np.zeros((3, 7))]
+    own = [np.sum(new * new, axis=1), (np.sum(new * new, axis=1) + 1.0) ** 2, np.zeros(3)]
+    for name, fitted in fits.items():
+        found = {
+            key: value
+            for key, value in vars(fitted).items()
+            if value is None or isinstance(value, np.ndarray)
+        }
+        prepared = fitted.prepare(gram_from_stack(stack))
+        found["prepared"] = [prepared.combine(np.eye(3)[m]) for m in range(3)]
+        for m in range(3):
+            found[f"cross {m}"] = fitted.cross(m, cross[m].copy(), lambda m=m: own[m])
+            found[f"diagonal {m}"] = fitted.cross_diagonal(m, cross[m].copy(), own[m].copy())
+            found[f"coefficients {m}"] = list(fitted.raw_coefficients(m, C.copy()))
+            found[f"factors {m}"] = fitted.row_factors(own[m])
+        found["features"] = list(fitted.through_features(0, X, C))
+        found["without"] = fitted.without(np.array([True, False, False])).scale
+        recorded(name, found)
+    recorded("settings", {name: repr(value) for name, value in rule.get_params().items()})
+    assert rule.transductive is None
+
+
+def test_names_of_rules_and_what_they_refuse():
+    assert resolve(None).name == "none"
+    assert [resolve(name).name for name in kw.normalizers.NORMALIZERS] == [
+        "none",
+        "mean-diagonal",
+        "trace",
+        "norm",
+        "within-class",
+        "center",
+        "cosine",
+    ]
+    for wrong, said in (
+        (3, "must be a name, None or a Normalizer, got 3"),
+        ("centre", "Unknown normalizer 'centre'. Did you mean 'center'"),
+    ):
+        with pytest.raises(kw.InputError, match=said):
+            resolve(wrong)
+    for options, said in (
+        ({"ddof": 2}, "`ddof` of WithinClass must be 0 or 1, got 2"),
+        ({"floor": 1.0}, "`floor` of WithinClass must be a number >= 0 and < 1"),
+    ):
+        with pytest.raises(kw.InputError, match=said):
+            WithinClass(**options)
+    assert Center(extra=np.eye(2)).transductive.shape == (2, 2)
+    assert Center(extra=np.eye(2)).without_extra().transductive is None
+    assert (WithinClass.per_target, Center.per_target, MeanDiagonal.mean, Trace.mean) == (
+        True,
+        False,
+        True,
+        False,
+    )

@@ -3,18 +3,17 @@
 Modules: `mkl/path`, `mkl/solve`, `results/path`.
 """
 
-from importlib import import_module
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
 import kernelweave as kw
-from journeys import settings_of
 from kernelweave.gram import FactorGram
 from kernelweave.mkl.regularization import compute_criteria, smallest_single
 from kernelweave.mkl.ridge_problem import make_problem as solver_problem
-from kernelweave.results import Certificate, Path, RelaxedSolution, Status
+from kernelweave.results import Certificate, Path, RelaxedSolution, Solution, Status
 from oracles import central_difference
 from problems import KINDS, make_problem
 
@@ -489,6 +488,84 @@ def test_a_path_has_the_limits_of_one_solution(kind, rng):
             assert alone.rel_gap > 1e-9  # so that the limit was met
 
 
-@pytest.mark.parametrize("module", ["path", "solve", "loop"])
-def test_limits_and_defaults(module, recorded):
-    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))
+def test_arrays_of_a_path_by_hand():
+    """Of solutions made by hand: all that they have, one after another."""
+    status = kw.solvers.Status
+
+    def made(k, **more):
+        certificate = Certificate.of("joint", 3.0 + k, 0.5, 0.25 * k, status.CONVERGED)
+        own = {"alpha": 2.0**-k, "feature_coef": np.full(3, 1.0 * k)}
+        return Solution(
+            np.array([0.0, k, 1.0]), np.full(5, 0.5 * k), float(k), certificate, 7 * k, **{**own, **more}
+        )
+
+    measured = []
+
+    def measure(everything):
+        measured.append(everything)
+        return {"df": np.array([1.0, 2.0]), "gcv": np.ones(2)}
+
+    path = Path.of([made(0), made(1)], measure=measure)
+    assert path.alphas.tolist() == [1.0, 0.5]
+    assert (len(path), path.at(1).n_iter, path.at(-1).n_iter) == (2, 7, 7)
+    assert path.weights.tolist() == [[0.0, 0.0, 1.0], [0.0, 1.0, 1.0]]
+    assert (path.dual_coef.shape, path.feature_coef.tolist()) == ((2, 5), [[0.0] * 3, [1.0] * 3])
+    assert path.intercept.tolist() == [[0.0], [1.0]]
+    assert (path.primal.tolist(), path.dual.tolist(), path.gap.tolist()) == (
+        [3.0, 4.0],
+        [2.5, 3.25],
+        [0.5, 0.75],
+    )
+    assert (path.rel_gap.tolist(), path.rounding.tolist()) == ([0.5 / 3.0, 0.1875], [0.0, 0.25])
+    assert (path.status, path.n_iter.tolist()) == ((status.CONVERGED,) * 2, [0, 7])
+    assert path.n_active.tolist() == [1, 2]
+    assert path.upper_layers == [(), ()]
+    assert path.df.tolist() == [1.0, 2.0]
+    assert path.criteria["gcv"].tolist() == [1.0, 1.0]
+    assert measured == [False, True]
+    bare = Path.of([made(0), made(1)], interrupted=True)
+    assert bare.status == (status.CONVERGED, status.INTERRUPTED)
+    assert np.isnan(bare.df).tolist() == [True, True]
+    assert bare.criteria == {}
+    assert bare.of_kind(None) is bare
+    assert bare.on_host().weights.tolist() == path.weights.tolist()
+    each = np.array([[0.0, 1.0], [2.0, 0.0]]), np.array([[0.0, 1.0], [0.0, 2.0]])
+    outputs = Path.of([replace(made(k), weights=own) for k, own in enumerate(each)])
+    assert outputs.n_active.tolist() == [2, 1]
+    ridges = {
+        "relax": np.array([1.0, 2.0]),
+        "ridge_primal": np.array([3.0, 4.0]),
+        "ridge_gap": np.array([0.1, 0.2]),
+    }
+    ridges |= {"dual_coef": np.ones((2, 5)), "feature_coef": np.empty(0)}
+    relaxed = Path.of([made(k).extended(RelaxedSolution, **ridges) for k in range(2)])
+    assert relaxed.relax.tolist() == [[1.0, 2.0]] * 2
+    assert (relaxed.ridge_primal.tolist(), relaxed.ridge_gap.tolist()) == ([[3.0, 4.0]] * 2, [[0.1, 0.2]] * 2)
+    assert (relaxed.at(0).relax, relaxed.at(0, 1).relax, relaxed.at(1, 1).ridge_primal) == (1.0, 2.0, 4.0)
+
+
+def test_solutions_are_collected_until_one_is_the_last():
+    status = kw.solvers.Status
+    certificate = Certificate.of("joint", 1.0, 0.5, 0.0, status.CONVERGED)
+    seen = []
+
+    def solutions(stop=None):
+        for k in range(4):
+            if k == stop:
+                raise KeyboardInterrupt
+            yield Solution(np.ones(1), np.ones(1), 0.0, certificate, k, alpha=float(k))
+
+    def ended(path):
+        return len(path), path.status[-1] is status.INTERRUPTED
+
+    assert ended(Path.collect(solutions(), 4, lambda k, one: seen.append((k, one.n_iter)))) == (4, False)
+    assert seen == [(0, 0), (1, 1), (2, 2), (3, 3)]
+    assert ended(Path.collect(solutions(), 4)) == (4, False)
+    assert ended(Path.collect(solutions(), 5)) == (4, True)
+    assert ended(Path.collect(solutions(), 4, lambda k, one: k == 1)) == (2, True)
+    assert ended(Path.collect(solutions(), 4, lambda k, one: k == 3)) == (4, False)
+    assert ended(Path.collect(solutions(3), 4)) == (3, True)
+    with pytest.raises(KeyboardInterrupt):
+        Path.collect(solutions(0), 4)
+    measure = lambda everything: {"df": np.zeros(4)}  # noqa: E731
+    assert Path.collect(solutions(), 4, measure=measure).df.tolist() == [0.0] * 4

@@ -1,18 +1,21 @@
 """Displays draw the numbers of the fitted estimators, on the axes they are given.
 
-Modules: `_drawing`, `plots`, `plots/drawing`, `plots/layers`, `plots/path`, `plots/weights`.
+Modules: `_drawing`, `plots`, `plots/drawing`, `plots/layers`, `plots/path`, `plots/survival`,
+`plots/weights`.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.colors import to_rgb
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import to_hex, to_rgb
+from matplotlib.ticker import FixedLocator
 from sklearn.exceptions import NotFittedError
 
 import kernelweave as kw
 from kernelweave import inspection, plots
-from kernelweave._drawing import clip_score, score_axis
+from kernelweave._drawing import clip_score, rounded, score_axis, score_range
 from kernelweave.fitting.model import view_in
 from kernelweave.kernels import RBF, Linear, Polynomial
 from kernelweave.learners import RLS2
@@ -619,3 +622,354 @@ def test_relevance_of_columns_is_drawn_for_a_metric_alone(regression):
     assert list(display.values) == list(shares.values())
     with pytest.raises(kw.InputError, match="learnt metric"):
         plots.ColumnRelevanceDisplay.from_estimator(regression)
+
+
+# ---- pictures as they are drawn --------------------------------------------------------------------
+
+
+def drawn(figure):
+    """All artists of a figure as numbers and texts: what they show, where, in which colour, under which label."""
+
+    def colour(value):
+        return to_hex(value, keep_alpha=True)
+
+    def label(one):
+        # those that matplotlib makes begin so
+        return "" if one.get_label().startswith("_") else one.get_label()
+
+    def line(one):
+        kind = [
+            one.get_linestyle(),
+            one.get_linewidth(),
+            one.get_marker(),
+            one.get_markersize(),
+            one.get_drawstyle(),
+        ]
+        return [
+            label(one),
+            *map(np.asarray, one.get_data()),
+            colour(one.get_color()),
+            *kind,
+            one.get_zorder(),
+        ]
+
+    def text(one):
+        found = [
+            one.get_text(),
+            list(one.get_position()),
+            colour(one.get_color()),
+            one.get_ha(),
+            one.get_va(),
+        ]
+        return [*found, one.get_rotation(), round(one.get_fontsize(), 2)]
+
+    def bar(one):
+        found = [*one.get_xy(), one.get_width(), one.get_height()]
+        return [*map(float, found), colour(one.get_facecolor()), one.get_hatch(), label(one)]
+
+    def area(one):
+        corners = np.unique(one.get_paths()[0].vertices.round(9), axis=0)
+        return [label(one), corners, [colour(c) for c in one.get_facecolor()]]
+
+    def image(one):
+        return [
+            np.ma.filled(one.get_array().astype(float), np.nan),
+            *one.get_clim(),
+            one.cmap.name,
+            list(one.get_extent()),
+        ]
+
+    def legend(ax, one):
+        anchor = ax.transAxes.inverted().transform(one.get_bbox_to_anchor().p0)
+        names, handles = [t.get_text() for t in one.get_texts()], len(one.legend_handles)
+        return [
+            names,
+            handles,
+            one.get_title().get_text(),
+            one._loc,
+            one.get_frame_on(),
+            one._ncols,
+            anchor.round(2),
+        ]
+
+    def axis(ax, which):
+        one = getattr(ax, f"{which}axis")
+        given = isinstance(one.get_major_locator(), FixedLocator)
+        ticks = [one.get_ticklocs(), [t.get_text() for t in one.get_ticklabels()]] if given else None
+        ends = np.array(getattr(ax, f"get_{which}lim")())
+        return [one.get_label_text(), one.get_scale(), ends, ticks, colour(one.label.get_color())]
+
+    def panel(ax):
+        found = {
+            "titles": [ax.get_title(loc=where) for where in ("left", "center", "right")],
+            "x": axis(ax, "x"),
+            "y": axis(ax, "y"),
+            "lines": [line(one) for one in ax.lines],
+            "texts": [text(one) for one in ax.texts],
+            "bars": [bar(one) for one in ax.patches],
+            "areas": [area(one) for one in ax.collections if isinstance(one, PolyCollection)],
+            "images": [image(one) for one in ax.images],
+            "legend": ax.get_legend() and legend(ax, ax.get_legend()),
+            "shown": [ax.axison, *(name for name, one in ax.spines.items() if one.get_visible())],
+        }
+        return {name: one for name, one in found.items() if one}
+
+    titles = [one.get_text() for one in figure.texts]
+    return [*figure.get_size_inches(), titles, *map(panel, figure.axes)]
+
+
+W = np.array([[0.5, 0.1], [0.3, np.inf], [0.15, 0.4], [0.05, 0.0]])
+PATH = np.array([[0.0, 0.9, 0.1, 0.0], [0.2, 0.7, 0.1, 0.0], [0.5, -0.8, 0.3, 0.0]])
+STEPS = np.array([[0.4, 0.3, 0.3], [0.5, 0.4, 0.1], [0.6, 0.45, -0.05]])
+LAYERS = [["a on all", "b", "c" * 40], ["b", "d"]]
+GROUPS = inspection.RiskGroups(
+    ["low", "middle", "high"],
+    [np.arange(4), np.arange(4, 9), np.arange(9, 11)],
+    [np.array([2.0, 5.0]), np.array([1.0, 3.0, 4.0]), np.array([1.0])],
+    [np.array([0.9, 0.5]), np.array([0.7, 0.4, 0.1]), np.array([0.3])],
+    [np.array([0.1, 0.2]), np.array([0.1, 0.2, 0.1]), np.array([0.2])],
+    [
+        (np.array([0.7, 0.3]), np.array([0.95, 0.8])),
+        (np.array([0.5, 0.2, 0.0]), np.array([0.8, 0.6, 0.3])),
+        (np.array([0.1]), np.array([0.6])),
+    ],
+)
+MADE = {
+    "weights": (plots.KernelWeightsDisplay, (["first", "second" * 9, "c", "d"], W[:, 0]), {}),
+    "some weights": (
+        plots.KernelWeightsDisplay,
+        (list("abcd"), W[:, 0]),
+        {"most": 2, "name": "Mine", "color": "red"},
+    ),
+    "weights of classes": (plots.KernelWeightsDisplay, (list("abcd"), W, ["yes", "no"]), {"name": "Mine"}),
+    "some of classes": (
+        plots.KernelContributionsDisplay,
+        (list("abcd"), np.nan_to_num(W, posinf=0.5), ["yes", "no"]),
+        {"most": 3},
+    ),
+    "no weight": (plots.KernelWeightsDisplay, (list("ab"), [0.0, 0.0]), {"most": 1}),
+    "relevance": (
+        plots.ColumnRelevanceDisplay,
+        ([f"x{k}" for k in range(23)], np.arange(23.0, 0.0, -1.0)),
+        {},
+    ),
+    "layers": (plots.LayerWeightsDisplay, (LAYERS, [[1.0, 2.0, 0.004], [3.0, 0.0]]), {"name": "Mine"}),
+    "layers of classes": (
+        plots.LayerWeightsDisplay,
+        (LAYERS, [W[[0, 2, 3]] * [1.0, 0.0], W[2:]], ["yes", "no"]),
+        {"most": 3, "cmap": "gray"},
+    ),
+    "layers without weights": (plots.LayerWeightsDisplay, ([["a"]], [[0.0]]), {}),
+    "path": (
+        plots.RegularizationPathDisplay,
+        ([9.0, 1.0, 0.1], [0.5, 1.5, 2.5], PATH, list("abcd"), 1, "weight"),
+        {},
+    ),
+    "path by df": (
+        plots.RegularizationPathDisplay,
+        ([9.0, 1.0, 0.1], [0.5, 1.5, 2.5], PATH, list("abcd"), 2, "coefficient"),
+        {"x": "df", "most": 1, "name": "Mine"},
+    ),
+    "path of C": (
+        plots.RegularizationPathDisplay,
+        ([9.0, 1.0, 0.1], [0.5, 1.5, 2.5], PATH, list("abcd"), None, "share", "C"),
+        {"linewidth": 3},
+    ),
+    "curve": (
+        plots.CVCurveDisplay,
+        ([9.0, 1.0, 0.1], [0.5, 0.97, 0.2], [0.1, 0.1, 0.3], 1, "accuracy"),
+        {"name": "Mine", "markersize": 7},
+    ),
+    "curve of C": (
+        plots.CVCurveDisplay,
+        ([9.0, 1.0, 0.1], [-0.5, -0.05, -0.2], [0.1, 0.1, 0.3], 2, "neg_log_loss", "C"),
+        {},
+    ),
+    "criteria": (
+        plots.SelectionCriteriaDisplay,
+        (
+            [9.0, 1.0, 0.1],
+            {"bic": [3.0, 1.0, 2.0], "gcv": [1.0, np.inf, 0.5], "aic": [np.nan] * 3, "df": [1, 2, 3]},
+            1,
+        ),
+        {"name": "Mine"},
+    ),
+    "four criteria": (
+        plots.SelectionCriteriaDisplay,
+        ([np.inf, 1.0, 0.1], {one: [3.0, 1.0, 2.0] for one in ("gcv", "aic", "bic", "cp")}),
+        {"color": "red"},
+    ),
+    "groups": (plots.RiskGroupsDisplay, (GROUPS,), {"name": "Mine"}),
+    "descent": (
+        plots.DescentDisplay,
+        ([3.0, 2.0, 1.0], [LAYERS[0], ["u", "v"]], [STEPS, STEPS[:, :2]]),
+        {"most": 2},
+    ),
+    "descent of all": (
+        plots.DescentDisplay,
+        ([3.0, 2.0, 1.0], [list("abc")], [STEPS], [3.0, 2.5, 2.6], [0.5, 0.2, 0.3], 1, "RMSE"),
+        {"name": "Mine", "linewidth": 2},
+    ),
+    "long descent": (
+        plots.DescentDisplay,
+        (
+            np.arange(61.0, 0.0, -1.0),
+            [[f"k{j}" for j in range(10)]],
+            [np.cos(np.outer(np.arange(61), np.arange(10)) / 60)],
+        ),
+        {},
+    ),
+    "matrices": (
+        plots.KernelMatricesDisplay,
+        ([np.eye(4) + 1.0, np.eye(4) * 2.0], [np.eye(4) + 0.5, np.ones((4, 4))], np.array(list("baab"))),
+        {"name": "Mine"},
+    ),
+    "matrices of numbers": (
+        plots.KernelMatricesDisplay,
+        ([np.zeros((3, 3))], [np.zeros((3, 3))], [3.0, 1.0, 2.0], False),
+        {"cmap": "gray"},
+    ),
+    "spectra": (
+        plots.LayerSpectraDisplay,
+        ([[0.7, 0.3], [0.5, 0.5]], [[0.9, 0.1], [1.0, 1e-12]], [1.8, 2.0], [1.3, 1.0]),
+        {"name": "Mine"},
+    ),
+    "no spectra": (plots.LayerSpectraDisplay, ([[0.0, 0.0]], [[0.0, 0.0]], [0.0], [0.0]), {"linewidth": 5}),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_pictures_have_all_that_they_are_given(name, recorded):
+    """Every artist of a display of known numbers, with defaults and with options."""
+    cls, numbers, options = MADE[name]
+    display = cls(*numbers)
+    assert display.plot(**options) is display
+    assert getattr(display, "ax_", None) is None or display.ax_.figure is display.figure_
+    recorded("artists", drawn(display.figure_), rtol=1e-5, atol=1e-7)
+
+
+def test_pictures_of_models_have_all_that_these_say(recorded):
+    """Of models whose weights need no solver that stops early: the numbers, labels and parameters of each display."""
+    rng = np.random.default_rng(0)
+    Z, bank = rng.normal(size=(24, 3)), kw.banks.linear_features(3)
+    y, learner = Z[:, 0] + 0.4 * Z[:, 2] + 0.3 * rng.normal(size=24), RLS2(alpha=1.0, tol=1e-10)
+    names = np.array(["u", "v", "w"])[np.digitize(y, [-0.5, 0.5])]
+    frame = pd.DataFrame(Z, columns=["age", "bmi", "dose"])
+    model, other = kw.MKLRegressor(bank, learner).fit(frame, y), kw.MKLClassifier(bank, learner).fit(Z, names)
+    chosen = kw.MKLRegressorCV(bank, learner, alphas=[5.0, 1.0, 0.2], cv=3).fit(frame, y)
+    costs = kw.MKLClassifierCV(bank, kw.learners.LpMKL(tol=1e-9), Cs=[0.1, 1.0], cv=3).fit(Z, y > 0)
+    alphas = {"alphas": [4.0, 1.0]}
+    made = {
+        "weights": plots.KernelWeightsDisplay.from_estimator(model, most=2),
+        "weights of classes": plots.KernelWeightsDisplay.from_estimator(other),
+        "contributions": plots.KernelContributionsDisplay.from_estimator(other, Z[:9], name="Mine"),
+        "layer": plots.LayerWeightsDisplay.from_estimator(other, output="v"),
+        "layer of all": plots.LayerWeightsDisplay.from_estimator(other),
+        "path": plots.RegularizationPathDisplay.from_estimator(other, output="w", **alphas, x="df"),
+        "coefficients": plots.RegularizationPathDisplay.from_estimator(model, what="coef", **alphas),
+        "coefficients of a class": plots.RegularizationPathDisplay.from_estimator(
+            other, what="coef", **alphas
+        ),
+        "curve": plots.CVCurveDisplay.from_estimator(chosen),
+        "criteria": plots.SelectionCriteriaDisplay.from_estimator(other, output=1, **alphas),
+    }
+    for name, display in made.items():
+        recorded(name, drawn(display.figure_), rtol=1e-4, atol=1e-6)
+    curve = plots.CVCurveDisplay.from_estimator(costs)
+    assert (curve.parameter, curve.chosen, curve.ylabel) == ("C", costs.best_index_, "accuracy")
+    path = plots.RegularizationPathDisplay.from_estimator(costs, Cs=[0.1, 1.0, 10.0])
+    assert (path.parameter, path.ylabel, path.alphas.tolist()) == (
+        "C",
+        "kernel weight (fraction)",
+        [10.0, 1.0, 0.1],
+    )
+
+
+def test_axes_and_names_of_pictures():
+    from kernelweave.plots import drawing
+
+    marks = {
+        0.0: "0",
+        -2.0: "-2",
+        0.001: "0.001",
+        1e4: "10000",
+        1e5: "10⁵",
+        2.5e-4: "2.5×10⁻⁴",
+        123456.0: "1.23456×10⁵",
+    }
+    assert {value: drawing.power_text(value) for value in marks} == marks
+    assert [drawing.short("x" * n, 5) for n in (5, 6)] == ["xxxxx", "xxxx…"]
+    assert [len(drawing.short("x" * n)) for n in (44, 45, 60)] == [44, 44, 44]
+    styles = [drawing.line_style(rank) for rank in (0, 7, 8, 16, 31, 32)]
+    assert [one["color"] for one in styles] == [drawing.COLORS[k] for k in (0, 7, 0, 0, 7, 0)]
+    assert [one["linestyle"] for one in styles] == ["-", "-", "--", ":", "-.", "-"]
+    assert plots.__all__ == sorted(plots.__all__)
+    figure, ax = plt.subplots()
+    assert drawing.axes(ax, (9.0, 9.0)) == (figure, ax)
+    assert drawing.axes(None, (3.0, 2.0))[0].get_size_inches().tolist() == [3.0, 2.0]
+    drawing.legend(ax)
+    assert ax.get_legend() is None
+    ax.plot([1.0], [1.0], label="one")
+    ax.legend()
+    assert not drawing.is_beside(ax.get_legend(), ax)
+    drawing.legend_beside(ax)
+    assert drawing.is_beside(ax.get_legend(), ax)
+    drawing.same_length({"a": [1], "b": [2]})
+    with pytest.raises(
+        kw.InputError, match=r"`b` must have as many entries as `a`, 1, got 2\. Leave out the others"
+    ):
+        drawing.same_length({"a": [1], "b": [1, 2], "c": [1]})
+    drawing.check_place(2, "chosen", 3)
+    drawing.check_place(None, "chosen", 0)
+    with pytest.raises(kw.InputError, match="`chosen` must be a position from 0 to 2, got 3"):
+        drawing.check_place(3, "chosen", 3)
+
+
+def test_scores_end_where_they_can(recorded):
+    names = [
+        "r2",
+        "R^2, held out",
+        "d2_absolute_error_score",
+        "explained_variance",
+        "matthews_corrcoef",
+        "neg_log_loss",
+        "RMSE",
+        "MAE, folds",
+        "log loss",
+        "Brier score",
+        "integrated Brier score",
+        "concordance",
+        "accuracy",
+        "balanced_accuracy",
+        "top_k_accuracy",
+        "f1_macro",
+        "precision",
+        "recall of a",
+        "jaccard",
+        "roc_auc",
+        "average_precision",
+        "Hamming accuracy",
+        "subset accuracy",
+        "fraction of rows",
+        "score",
+        "F1 (macro)",
+    ]
+    recorded("ranges", {name: list(score_range(name)) for name in names})
+    recorded(
+        "clipped", {name: [clip_score(value, name) for value in (-3.0, 0.5, 2.0)] for name in names[:14]}
+    )
+    recorded(
+        "axes",
+        [
+            score_axis(list(values), name)
+            for name in ("accuracy", "RMSE", "")
+            for values in ((), (0.3,), (0.0, 0.0), (0.91, 0.998), (-2.0, 7.0), (120.0, 410.0))
+        ],
+    )
+    values = (0.0, -1e-9, 0.12345, 0.99996, 3.14159, 152.34, 99.96, 123456.7, -2.5)
+    shown = {
+        f"{form}, {n}": [rounded(value, n, form) for value in values]
+        for form in ("score", "percent", "units", "fraction")
+        for n in (0, 1, 9, 10, 100, 101, 1001, 10**6)
+    }
+    recorded("rounded", shown)

@@ -4,8 +4,10 @@ Modules: `results`, `results/certificate`, `results/solution`, `mkl/problems`.
 """
 
 import inspect
+import json
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,7 +21,17 @@ from kernelweave.machines.machine import Machine, OnKernel
 from kernelweave.mkl.criteria.deep import DualValue
 from kernelweave.mkl.deep import DeepKernel, Descent, solve_deep
 from kernelweave.mkl.layers import Layers
-from kernelweave.results import REACHED, Certificate, MachineSolution, RelaxedSolution, Solution, Status
+from kernelweave.results import (
+    REACHED,
+    AlignmentSolution,
+    Certificate,
+    MachineSolution,
+    RadiusSolution,
+    RelaxedSolution,
+    Solution,
+    Status,
+    relative_gap,
+)
 
 
 @pytest.fixture
@@ -361,3 +373,168 @@ def test_a_problem_has_the_defaults_of_its_solver_and_of_its_text(problem):
     assert {name: repr(own[name]) for name, _ in said} == {
         name: text.replace('"', "'") for name, text in said
     }
+
+
+# ---- as values ---------------------------------------------------------------------------------------
+
+
+def made(k, **more):
+    """A solution with numbers of its own."""
+    certificate = Certificate.of("joint", 3.0 + k, 0.5, 0.25 * k, Status.MAX_ITER, stationarity=0.1 * k)
+    own = {"alpha": 2.0**-k, "n_machines": k + 1, "feature_coef": np.full((3, 2), 1.0 * k)}
+    return Solution(
+        np.arange(4.0) * (k + 1),
+        np.full((5, 2), 0.5 * k),
+        np.array([k, -k]),
+        certificate,
+        7 * k,
+        **{**own, **more},
+    )
+
+
+def test_texts_of_statuses_are_what_they_were(recorded):
+    recorded("texts", {one.name: [one.value, one.advice(("max_iter", "C")), repr(one)] for one in Status})
+    assert [relative_gap(2.0, 1.0), relative_gap(-4.0, 1.0), relative_gap(0.0, 0.0)] == [0.5, 0.25, 0.0]
+    assert relative_gap(0.0, 1.0) == np.inf
+
+
+def test_a_solution_tells_the_numbers_of_its_certificate():
+    one = made(2)
+    assert (one.primal, one.gap, one.own_gap, one.rounding, one.dual, one.rel_gap) == (
+        5.0,
+        1.0,
+        0.5,
+        0.5,
+        4.0,
+        0.2,
+    )
+    assert (one.status, one.stationarity, one.history is one.trace) == (Status.MAX_ITER, 0.2, True)
+    assert one.ended(Status.INTERRUPTED).status is Status.INTERRUPTED
+    assert one.ended(Status.INTERRUPTED).gap == 1.0
+    assert one.of_kind(None) is one
+    host = one.on_host()
+    np.testing.assert_array_equal(host.feature_coef, one.feature_coef)
+    found = one.extended(MachineSolution, intercept=0.5, infeasibility=0.25, n_iter=9)
+    assert (found.intercept, found.infeasibility, found.n_iter, found.alpha) == (0.5, 0.25, 9, 0.25)
+    np.testing.assert_array_equal(found.dual_coef, one.dual_coef)
+    radius = one.extended(RadiusSolution, value=3.0, radius2=2.0)
+    assert (radius.value, radius.radius2, radius.stationarity) == (3.0, 2.0, 0.2)
+    bare = replace(radius, certificate=replace(radius.certificate, stationarity=None))
+    assert np.isnan(bare.stationarity)
+    assert one.extended(AlignmentSolution, alignments=np.ones(2)).alignment == 5.0
+    of = replace(found, dual_coef=np.array([0.0, 2.0, 0.0, -1.0]))
+    assert of.support.tolist() == [1, 3]
+
+
+def test_parts_of_relaxed_solutions_by_hand():
+    """Of each ridge its own numbers; the intercept is shared, unless every ridge has one."""
+    ridges = np.array([1.0, 2.0, 4.0])
+    more = {
+        "relax": ridges,
+        "ridge_primal": 10.0 * ridges,
+        "ridge_gap": ridges / 4.0,
+        "ridge_log_det": -ridges,
+    }
+    many = made(1).extended(
+        RelaxedSolution,
+        dual_coef=np.arange(30.0).reshape(3, 5, 2),
+        feature_coef=np.empty(0),
+        intercept=0.5,
+        **more,
+    )
+    one = many.at(2)
+    assert (one.relax, one.ridge_primal, one.ridge_gap, one.ridge_log_det) == (4.0, 40.0, 1.0, -4.0)
+    assert (one.intercept, one.dual_coef[0].tolist(), one.ridge_rel_gap) == (0.5, [20.0, 21.0], 0.025)
+    assert many.at(0).dual_coef[0].tolist() == [0.0, 1.0]
+    shared = replace(many, ridge_log_det=7.0)
+    assert shared.at(1).ridge_log_det == 7.0
+    centred = replace(many, feature_coef=np.arange(12.0).reshape(3, 4), intercept=np.array([1.0, 2.0, 3.0]))
+    assert (centred.at(1).intercept, centred.at(1).feature_coef.tolist()) == (2.0, [4.0, 5.0, 6.0, 7.0])
+    outputs = replace(
+        many, feature_coef=np.ones((3, 4, 2)), intercept=np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    )
+    assert outputs.at(1).intercept.tolist() == [3.0, 4.0]
+    fixed = replace(outputs, intercept=np.array([1.0, 2.0]))
+    assert fixed.at(1).intercept.tolist() == [1.0, 2.0]
+
+
+def test_exported_certificates_are_what_they_were(tmp_path, recorded):
+    """Every number of the file, but for hashes and the seal, which follow from the numbers; and what has none."""
+    gram = np.arange(18.0).reshape(3, 3, 2)
+    stated = kw.results.Statement(
+        "huber",
+        2.0,
+        np.array([1.0, 0.5, 0.0]),
+        np.array([2.0, 3.0]),
+        0.5,
+        "LpBall",
+        1.5,
+        False,
+        {"delta": 0.3},
+    )
+    problem = SimpleNamespace(statement=lambda solution: stated)
+    own = {
+        "weights": np.array([0.25, 0.75]),
+        "dual_coef": np.array([1.0, 0.0, -1.0]),
+        "feature_coef": np.ones(2),
+    }
+    one = replace(made(1), intercept=0.5, proof=np.array([[1.0, 2.0, 3.0]]), **own)
+    contents = {}
+    for name, own, what in (
+        ("machine", one, stated),
+        ("alignment", one, replace(stated, criterion="alignment", weight_set="none")),
+        ("ball", one.extended(RadiusSolution, radius2=4.0), replace(stated, ball=np.array([0.5, 0.5, 0.0]))),
+        ("outputs", replace(one, dual_coef=np.ones((3, 2)), feature_coef=np.empty(0)), stated),
+    ):
+        problem.statement = lambda solution, what=what: what
+        own.export_certificate(tmp_path / "x.kwcert", problem, kernels=gram, y=np.ones(3))
+        contents[name] = json.loads((tmp_path / "x.kwcert").read_text("utf8"))
+        assert list(contents[name].pop("hashes")) == ["kernels", "y"]
+        assert len(contents[name].pop("seal")) > 10
+    problem_in_numbers = {
+        "loss": "huber", "epsilon": 0.0, "delta": 0.3, "C": 2.0, "sample_weight": [1.0, 0.5, 0.0], "scale": [2.0, 3.0],
+        "regularization": 0.5, "set": "LpBall", "set_value": 1.5, "intercept": False, "criterion": "machine",
+    }  # fmt: skip
+    fit = {
+        "weights": [0.25, 0.75], "dual_coef": [[1.0, 0.0, -1.0]], "intercept": [0.5], "proof": [[1.0, 2.0, 3.0]],
+        "feature_coef": [[1.0, 1.0]], "ball": [], "radius2": 1.0,
+    }  # fmt: skip
+    claim = {"primal": 4.0, "gap": 0.75, "rounding": 0.25, "status": "MAX_ITER"}
+    whole = {
+        "format": contents["machine"]["format"],
+        "problem": problem_in_numbers,
+        "fit": fit,
+        "claim": claim,
+    }
+    assert whole["format"].startswith("kernelweave certificate ")
+    aligned = whole | {
+        "problem": problem_in_numbers | {"set": "none", "criterion": "alignment"},
+        "claim": claim | {"primal": -4.0},
+    }
+    each = {"dual_coef": [[1.0] * 3] * 2, "intercept": [0.5, 0.5], "feature_coef": []}
+    assert contents == {
+        "machine": whole,
+        "alignment": aligned,
+        "ball": whole | {"fit": fit | {"ball": [0.5, 0.5, 0.0], "radius2": 4.0}},
+        "outputs": whole | {"fit": fit | each},
+    }
+    problem.statement = lambda solution: stated
+    said = []
+    for own, given, data in (
+        (one, problem, {"y": np.ones(3)}),
+        (one, problem, {"kernels": gram}),
+        (one, problem, {"features": gram, "y": np.ones(3)}),
+        (replace(one, weights=np.ones((2, 2))), problem, {"y": np.ones(3), "kernels": gram}),
+        (replace(one, dual_coef=np.empty(0)), problem, {"y": np.ones(3), "kernels": gram}),
+        (one, SimpleNamespace(), {"y": np.ones(3), "kernels": gram}),
+        (
+            one,
+            SimpleNamespace(statement=lambda s: replace(stated, weight_set="Other")),
+            {"y": [1], "kernels": gram},
+        ),
+    ):
+        with pytest.raises(kw.InputError) as error:
+            own.export_certificate(tmp_path / "y.kwcert", given, **data)
+        said.append(str(error.value))
+    recorded("refused", said)
+    assert not (tmp_path / "y.kwcert").exists()

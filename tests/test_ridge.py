@@ -6,6 +6,8 @@ Modules: `machines/ridge`.
 import numpy as np
 import pytest
 
+from kernelweave.gram import FactorGram, PackedGram
+from kernelweave.machines import ridge as module
 from kernelweave.machines.ridge import (
     DenseSystem,
     LowRankSystem,
@@ -13,6 +15,7 @@ from kernelweave.machines.ridge import (
     NotPositiveDefinite,
     Workspace,
     invert_lower,
+    ridge_system,
 )
 
 
@@ -114,3 +117,89 @@ def test_a_triangle_is_inverted_in_its_place(n):
     # measured 2e-15
     np.testing.assert_allclose(np.tril(L) @ np.tril(whole), np.eye(n), rtol=0, atol=1e-13)
     np.testing.assert_array_equal(np.triu(L, 1), np.triu(whole, 1))
+
+
+def test_the_cheapest_system_is_taken(monkeypatch):
+    """Through factors of few rows, unless their digits are lost; of many rows with a factor that is near."""
+    rng = np.random.default_rng(0)
+    rows, noise = rng.normal(size=(9, 20)), rng.uniform(0.5, 2.0, 20)
+    gram = FactorGram(rows, np.array([0, 3, 7, 9]))
+    triangles = PackedGram(
+        np.stack([(rows[k : k + 1].T @ rows[k : k + 1])[np.triu_indices(20)] for k in range(2)]), 20
+    )
+
+    def kind(weights, alpha=0.5, own=gram, work=None):
+        found = ridge_system(own, np.array(weights), alpha, noise, work)
+        K = own.combine(np.array(weights))
+        wanted = np.linalg.inv(K + alpha * np.diag(noise))
+        B = np.asfortranarray(rng.normal(size=(20, 2)))
+        np.testing.assert_allclose(found.solve(B), wanted @ B, rtol=1e-5, atol=1e-7 / alpha)
+        assert found.alpha == alpha
+        return type(found)
+
+    # 9 rows are less than half of 20, and 10 are not
+    assert kind([0.5, 1.0, 2.0]) is LowRankSystem
+    assert kind([0.0, 1.0, 2.0]) is LowRankSystem
+    more = FactorGram(np.vstack([rows, rows[:1]]), np.array([0, 3, 7, 10]))
+    assert kind([0.5, 1.0, 2.0], own=more) is DenseSystem
+    assert kind([0.5, 1.0, 0.0], own=more) is LowRankSystem
+    assert kind([0.0, 0.0, 0.0]) is DenseSystem
+    assert kind([0.5, 2.0], own=triangles) is DenseSystem
+    trace = np.square(rows[:3]).sum()
+    least = 1e-9 * trace / noise.min()
+    assert kind([1.0, 0.0, 0.0], 1.01 * least) is LowRankSystem
+    assert type(ridge_system(gram, np.array([1.0, 0.0, 0.0]), 0.99 * least, noise)) is DenseSystem
+    # with a workspace, whose matrix is used again
+    work = Workspace()
+    assert kind([0.5, 2.0], own=triangles, work=work) is DenseSystem
+    square = work.square(20)
+    assert work.square(20) is square
+    assert work.square(19) is not square
+    monkeypatch.setattr(module, "NEAR_ROWS", 20)
+    assert kind([0.5, 2.0], own=triangles, work=work) is NearSystem
+    assert kind([0.5, 2.0], own=triangles) is DenseSystem
+    monkeypatch.setattr(module, "NEAR_ROWS", 21)
+    assert kind([0.5, 2.0], own=triangles, work=work) is DenseSystem
+
+
+def test_near_systems_of_few_rows_are_factorised_where_steps_are_few(monkeypatch):
+    """How many iterations there may be, and what is left of a workspace by a matrix of another size."""
+    rng = np.random.default_rng(0)
+    Z, noise, B = (
+        rng.normal(size=(30, 40)),
+        rng.uniform(0.5, 2.0, 30),
+        np.asfortranarray(rng.normal(size=(30, 2))),
+    )
+    K = Z @ Z.T
+    monkeypatch.setattr(module, "PIECE", 70)
+    for each, own in ((15, False), (30, True), (3, False)):
+        monkeypatch.setattr(module, "ROWS_EACH", each)
+        work = Workspace()
+        first = near_system(K, 1.0, noise, work)
+        assert work.owner is first._mark
+        other = near_system(K + 0.3 * np.diag(noise), 1.0, noise, work)
+        assert work.owner is first._mark
+        wanted = np.linalg.solve(K + 1.3 * np.diag(noise), B)
+        np.testing.assert_allclose(other.solve(B), wanted, rtol=1e-8, atol=1e-10)
+        # one step is too few for another matrix
+        assert (work.owner is not first._mark) == (each > 3)
+        np.testing.assert_allclose(other.solve(B[:, :1]), wanted[:, :1], rtol=1e-8, atol=1e-10)
+        assert other._whole == own
+    factor = Workspace()
+    factor.square(4)
+    assert factor.factorise("a", np.diag([4.0, 1.0, 2.0, 8.0]))
+    assert factor.owner == "a"
+    np.testing.assert_allclose(
+        factor.near(np.array([[4.0, 0.0], [3.0, 1.0], [2.0, 0.0], [8.0, 0.0]])),
+        [[1.0, 0.0], [3.0, 1.0], [1.0, 0.0], [1.0, 0.0]],
+        rtol=1e-6,
+    )
+    assert not factor.factorise("b", np.diag([4.0, -1.0, 2.0, 8.0]))
+    assert factor.owner is None
+
+
+def test_rows_that_are_no_factor_of_a_definite_matrix_are_refused():
+    with pytest.raises(NotPositiveDefinite):
+        LowRankSystem(np.ones((2, 5)), np.ones(2), -20.0, np.ones(5))
+    with pytest.raises(NotPositiveDefinite):
+        DenseSystem(np.eye(3), -2.0, np.ones(3))

@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 import kernelweave as kw
 from kernelweave.estimators import sources
+from kernelweave.fitting.source import TableSource
 from kernelweave.kernels import (
     RBF,
     Categorical,
@@ -396,3 +397,109 @@ def test_maps_that_are_named_have_the_seed_of_the_estimator(rng):
     np.testing.assert_array_equal(first, predicted(RandomFeatures(random_state=1), None))
     np.testing.assert_array_equal(first, predicted("random-features", 1))
     assert np.abs(first - predicted("random-features", 2)).max() > 1e-3
+
+
+# ---- the decision, of known numbers of rows and features ---------------------------------------------------------
+
+
+class Given(TableSource):
+    """A source of so many rows and features, with kernels that are never evaluated."""
+
+    def __init__(self, n, widths, memory=1e9, kernels=None, whole=True):
+        self.n, self.widths, self.max_memory, self.whole = n, widths, memory, whole
+        self.kernels = kernels or [RBF(gamma=1.0)] * len(widths)
+        self.explicit = False
+
+    n_samples = property(lambda self: self.n)
+    n_kernels = property(lambda self: len(self.widths))
+    is_whole = property(lambda self: self.whole)
+    given_kernels = property(lambda self: self.kernels)
+
+    def feature_widths(self):
+        return self.widths
+
+    def with_kernels(self, kernels):
+        return Given(self.n, self.widths, self.max_memory, kernels)
+
+
+def chosen(source, asked="auto", learner=None, seed=None):
+    found, why = sources.choose_form(source, asked, learner or RLS2(), seed)
+    return [[repr(one) for one in found.kernels], bool(found.explicit), why]
+
+
+def test_the_form_of_kernels_follows_from_rows_features_and_memory(recorded):
+    """At the borders of each number: exact kernels, their own features, and maps in their place."""
+    wide, none, lp = [4, 6], [None, 3], kw.learners.LpMKL()
+    cases = {
+        "few rows": Given(999, wide),
+        "many rows": Given(1000, wide),
+        "no features": Given(1000, none),
+        "wide": Given(1000, [900, 300]),
+        "memory for features": Given(1000, wide, 8.0 * 10 * 1000),
+        "less memory": Given(1000, wide, 8.0 * 10 * 1000 - 1),
+        "too many for tiles": Given(5001, none, 1e6),
+        "not yet": Given(5000, none, 1e6),
+        "enough memory": Given(5001, none, 1e12),
+        "too many rows": Given(20_001, none, 1e12),
+        "not too many": Given(20_000, none, 1e12),
+        "too many of features": Given(20_001, wide, 1e12),
+        "features beyond memory": Given(20_001, wide, 1e5),
+        "corrected": Given(5001, none, 1e6, [kw.kernels.Custom(min, repair=True), Linear()]),
+        "given": Given(5001, none, 1e6, [kw.kernels.Precomputed(), Linear()]),
+    }
+    for name, source in cases.items():
+        for learner in (None, lp, RLS2(solver="alternating"), kw.learners.SILP()):
+            source.explicit = False
+            recorded(f"{name}, {'RLS2' if learner is None else learner!r}", chosen(source, learner=learner))
+    for asked in ("nystroem", "random-features", Nystroem(7, tol=0.0), RandomFeatures(9), None):
+        recorded(
+            f"asked {asked!r}",
+            [
+                chosen(
+                    Given(60, [None, 3, 8], kernels=[RBF(gamma=1.0), Linear(), Polynomial(2)]), asked, seed=5
+                ),
+                chosen(Given(60, [3, 2], kernels=[Linear(), Linear()]), asked),
+            ],
+        )
+    recorded("a seed", chosen(Given(5001, none, 1e6), seed=3))
+    for memory in (1e5, 1e7, 1e9):
+        room = sources._room(memory, 100)
+        # four matrices (p, p) beside p features of the rows
+        assert (
+            32.0 * room * room + 8.0 * 100 * room <= memory < 32.0 * (room + 1) ** 2 + 8.0 * 100 * (room + 1)
+        )
+    for asked, said in (("nystroem", "views that rows lack"), ("auto", "")):
+        lacking = Given(60, none, whole=False)
+        if said:
+            with pytest.raises(
+                kw.InputError, match=rf"got {said}\. Leave it out, or drop rows that lack a view\."
+            ):
+                sources.choose_form(lacking, asked, RLS2())
+        else:
+            assert sources.choose_form(lacking, asked, RLS2()) == (lacking, "")
+
+
+def test_what_maps_leave_out_is_told_by_the_worst(recorded):
+    from types import SimpleNamespace
+
+    def one(kind, share, bound=0.5):
+        made = kind(8)
+        left = None if share is None else SimpleNamespace(share=share, bound=bound)
+        object.__setattr__(made, "left_out", left)
+        return made
+
+    cases = {
+        "nystroem": {"a": one(Nystroem, 0.01), "b": one(Nystroem, 0.25)},
+        "random": {"a": one(RandomFeatures, 0.125)},
+        "none": {"a": one(Nystroem, None)},
+        "random without": {"a": one(RandomFeatures, None)},
+        "both": {"a": one(RandomFeatures, 0.5), "b": one(Nystroem, None)},
+    }
+    recorded("described", {name: sources.described(maps) for name, maps in cases.items()})
+    recorded(
+        "approximation",
+        {
+            name: {key: value for key, value in sources.approximation_of(maps).items() if key != "maps"}
+            for name, maps in cases.items()
+        },
+    )

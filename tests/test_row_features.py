@@ -7,16 +7,17 @@ Modules: `rows/row_features`, `rows/validation`, `gram/chunked`, `mkl/features/r
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 
 import joblib
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.metrics import roc_auc_score
 
 import kernelweave as kw
-from journeys import NEAR, OF_ROUNDING, journey, roundings, settings_of
+from journeys import in_few_iterations, record_solved
+from kernelweave.gram.chunked import ChunkedFeatures, SampledRows
 from kernelweave.mkl.features import newton
 from kernelweave.rows import sampling, sources
 
@@ -574,36 +575,94 @@ def test_scores_of_margins_are_means_over_folds(data: tuple[np.ndarray, ...]) ->
             )
 
 
-@pytest.mark.parametrize("case", [*LOSSES, "elastic net", "whole", "few passes"])
+class Held(ChunkedFeatures):
+    """Rows that are held, in chunks of so many."""
+
+    def __init__(self, Z, y, weight, size, kind=np.asarray):
+        self.Z, self.y, self.sample_weight, self.size, self.kind_of = Z, y, weight, size, kind
+        self.groups, self.n_samples, self.n_given = np.array([0, 2, 5]), len(Z), len(Z)
+        at = np.array([1, 4, 7, 8])
+        self.sample = SampledRows(kind(Z[at]), at, np.array([2.0, 3.0, 1.0, 4.0]))
+
+    def over_all(self, work, beside):
+        vectors, sums = [], []
+        for first in range(0, len(self.Z), self.size):
+            part = slice(first, first + self.size)
+            own, total = work(self.kind_of(self.Z[part]), [values[part] for values in beside])
+            vectors.append(own)
+            sums.append(total)
+        return (
+            [np.concatenate(own) for own in zip(*vectors, strict=True)],
+            tuple(np.sum(own, axis=0) for own in zip(*sums, strict=True)),
+        )
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("size", [3, 100])
+def test_passes_over_chunks_are_those_over_rows(size, kind) -> None:
+    """Of all rows and of some, whose chunks are read whole."""
+    rng = np.random.default_rng(0)
+    Z, y, weight = rng.normal(size=(10, 5)), rng.normal(size=10), rng.uniform(0.5, 2.0, 10)
+    whole = Held(Z, y, weight, size, kind)
+    R, index, coef = rng.normal(size=(2, 10)), np.array([4, 0]), rng.normal(size=(3, 2))
+    assert (whole.n_features, whole.n_kernels, whole.widths.tolist()) == (5, 2, [2, 3])
+    np.testing.assert_allclose(whole.products(R), R @ Z, atol=1e-12)
+    np.testing.assert_allclose(whole.combine(index, coef), coef @ Z[:, index].T, atol=1e-12)
+    rows = np.array([0, 1, 5, 7, 8])
+    some = whole.restrict(rows)
+    np.testing.assert_allclose(some.products(R[:, rows]), R[:, rows] @ Z[rows], atol=1e-12)
+    np.testing.assert_allclose(some.combine(index, coef), coef @ Z[rows][:, index].T, atol=1e-12)
+    assert (some.n_samples, some.n_given, some.kept.tolist()) == (5, 10, rows.tolist())
+    np.testing.assert_array_equal(some.y, y[rows])
+    np.testing.assert_array_equal(some.sample_weight, weight[rows])
+    assert some.sample.positions.tolist() == [1, 3, 4]
+    assert some.sample.shares.tolist() == [2.0, 1.0, 4.0]
+    np.testing.assert_array_equal(some.held().products(np.eye(3)), Z[[1, 7, 8]])
+    assert some.held().groups.tolist() == [0, 2, 5]
+    assert whole.kept is None
+    with pytest.raises(kw.InputError, match="cannot be left out once more"):
+        some.restrict(np.array([0]))
+    with pytest.raises(kw.InputError, match="need the 10 rows in memory"):
+        whole.gram()
+
+
+@pytest.mark.parametrize("case", ["logistic", "squared-hinge", "elastic net", "whole"])
 def test_the_way_of_the_passes(data: tuple[np.ndarray, ...], case: str, monkeypatch, recorded) -> None:
-    loss = case if case in LOSSES else "logistic"
-    Z, labels, targets = (one[:900] for one in data)
+    Z, y = data[0][:900], data[1][:900]
     if case != "whole":
         monkeypatch.setattr(sampling, "LEAST", 250)
         monkeypatch.setattr(sampling, "ROWS", 1)
-    y = targets if loss == "epsilon-insensitive" else labels
     weight = np.where(np.arange(900) % 7 == 3, 0.0, 0.5 + np.arange(900) / 900)
     rows = kw.RowFeatures(in_chunks(Z, y, weight, size=350), groups=GROUPS)
     given = {
-        "loss": loss,
-        "tol": 1e-4 if loss in ("hinge", "epsilon-insensitive") else 1e-6,
+        "loss": case if case in LOSSES else "logistic",
+        "tol": 1e-8,
         "weight_set": kw.weight_sets.ElasticNet(0.6) if case == "elastic net" else "simplex",
         "scale": np.array([2.0, 1.0, 0.5, 0.7]),
-        "max_iter": 2 if case == "few passes" else 5 if case in ("hinge", "epsilon-insensitive") else None,
     }
-    if case in ("hinge", "epsilon-insensitive"):
-        # the solution on a sample depends on rounding
-        start = kw.results.WarmStart(feature_coef=np.linspace(0.1, -0.1, 12), intercept=0.2)
-        path = [kw.solve_svm_mkl(rows, None, C, start=start, **given) for C in (1e-3, 1e-2)]
-    else:
-        path = kw.solvers.svm_mkl_path(rows, None, [1e-3, 1e-2, 1e-1], **given).solutions
-    recorded("journey", journey(path), **NEAR)
-    recorded("roundings", roundings(path), rtol=OF_ROUNDING)
+    path = kw.solvers.svm_mkl_path(rows, None, [1e-3, 1e-2, 1e-1], **given)
+    record_solved(recorded, "path", path, "feature_coef", "intercept")
+    in_few_iterations(path, 30)
     told: list[tuple[float, ...]] = []
-    one = kw.solve_svm_mkl(rows, None, 0.03, start=path[1], callback=lambda *now: told.append(now), **given)
-    recorded("from a start", [journey(one), told], **NEAR)
+    one = kw.solve_svm_mkl(
+        rows, None, 0.03, start=path.at(1), callback=lambda *now: told.append(now), **given
+    )
+    record_solved(recorded, "from a start", one)
+    assert [now[0] for now in told] == list(range(1, one.n_iter + 1))
+    assert told[-1][1] == pytest.approx(one.primal, rel=1e-7)
 
 
-@pytest.mark.parametrize("module", ["features.row_machine", "features.row_newton"])
-def test_limits_and_defaults(module, recorded) -> None:
-    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))
+@pytest.mark.parametrize("loss", ["squared-hinge", "hinge"])
+def test_rows_without_an_intercept(data: tuple[np.ndarray, ...], small_sample: None, loss: str) -> None:
+    Z, y = data[0][:700], data[1][:700]
+    rows, stack = kw.RowFeatures(in_chunks(Z, y), groups=GROUPS), kw.FeatureStack(Z, GROUPS)
+    one, held = (
+        kw.solve(kw.Problem(kernels, target, loss, C=0.02, fit_intercept=False), tol=1e-5)
+        for kernels, target in ((rows, None), (stack, y))
+    )
+    assert one.intercept == held.intercept == 0.0
+    assert one.status is held.status is kw.solvers.Status.CONVERGED
+    assert one.dual <= held.primal
+    assert held.dual <= one.primal
+    # coefficients need not sum to zero
+    assert abs(one.dual_coef.sum()) > 1e-3

@@ -17,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 
 import kernelweave as kw
 from kernelweave.kernels import RBF, Categorical, Linear, Tokens
+from recording import outcome, told
 
 N = 80
 
@@ -181,3 +182,61 @@ def test_what_cannot_be_selected_from(X, labels):
     views = kw.SelectViews().fit({"a": X, "b": X[:, :1]}, labels)
     assert views.shares_.keys() == {"a", "b"}
     assert clone(views).get_params()["threshold"] == 0.01
+
+
+def test_selected_views_come_in_the_form_of_the_table(X, labels, recorded):
+    """Frames of both kinds, arrays and sparse rows of one table, and views; what cannot be selected says why."""
+    groups = {"one": [0, 1], "two": [1, 4], "rest": [2, 3, 5]}
+    rule = svm([Linear()], views=groups)
+    names = [f"c{j}" for j in range(6)]
+    frame = pd.DataFrame(X, columns=names)
+    named = svm([Linear()], views={view: [names[j] for j in own] for view, own in groups.items()})
+    forms = {
+        "array": (rule, X),
+        "list": (rule, X.tolist()),
+        "sparse": (rule, sparse.csr_array(X)),
+        "frame": (named, frame),
+        "polars": (named, pl.from_pandas(frame)),
+    }
+    kept = None
+    for name, (estimator, table) in forms.items():
+        select = kw.SelectViews(estimator, max_views=2).fit(table, labels)
+        found = select.transform(table)
+        assert isinstance(found, kw.Views)
+        kept = kept or select.views_
+        assert found.names == select.views_ == kept, name
+        for view in kept:
+            part = found[view]
+            values = (
+                part.toarray()
+                if hasattr(part, "toarray")
+                else part.to_numpy()
+                if hasattr(part, "to_numpy")
+                else part
+            )
+            np.testing.assert_allclose(values, X[:, groups[view]])
+            assert type(part).__module__.partition(".")[0] == {
+                "sparse": "scipy",
+                "frame": "pandas",
+                "polars": "polars",
+            }.get(name, "numpy")
+        np.testing.assert_array_equal(
+            select.get_support(indices=True), [list(groups).index(view) for view in kept]
+        )
+    assert set(kept) != {"one", "rest"}
+    default = kw.SelectViews(threshold=0.0).fit({"a": X[:, :2], "b": X[:, 2:]}, labels)
+    assert repr(clone(default.estimator_)) == "MKLClassifier(C=10.0, learner='simple')"
+    both = {"a": X[:, :2], "b": X[:, 2:]}
+    calls = {
+        "no estimator": lambda: kw.SelectViews(3).fit(both, labels),
+        "one table": lambda: kw.SelectViews(svm([Linear()])).fit(X, labels),
+        "not fitted": lambda: kw.SelectViews(svm([Linear()]), prefit=True).fit(both),
+        "new table": lambda: default.transform(X),
+        "lacking": lambda: (
+            kw.SelectViews(svm([Linear()]), threshold=0.0).fit(both, labels).transform({"a": X[:, :2]})
+        ),
+        "before": lambda: kw.SelectViews().transform(both),
+        "threshold": lambda: kw.SelectViews(threshold=1.0).fit(both, labels),
+        "none": lambda: kw.SelectViews(max_views=0).fit(both, labels),
+    }
+    recorded("refused", {name: told(outcome(call)) for name, call in calls.items()})

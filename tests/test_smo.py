@@ -1,6 +1,6 @@
 """SMO: the compiled loop against its NumPy twin, and both against the conditions of optimality.
 
-Modules: `_loops/smo`, `machines/smo`, `machines/box`, `machines/polish`.
+Modules: `_loops/smo`, `_loops/box`, `machines/smo`, `machines/box`, `machines/polish`.
 """
 
 import itertools

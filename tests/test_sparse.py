@@ -301,3 +301,56 @@ def test_two_views_of_text_at_once(data_dir):
     # single columns of one view: linear kernels need no matrix of all rows
     few = kw.banks.linear_features(40)
     assert "40 linear features" in kw.MKLClassifier(few, "simple").fit(X[train][:, :40], y[train]).gram_
+
+
+def test_functions_of_dense_and_sparse_arrays_agree(rng):
+    """Norms, distances, scaled and unit rows, ranks, entries and columns side by side, by NumPy's formulas."""
+    from kernelweave import _sparse
+
+    A = np.where(rng.random((9, 5)) < 0.5, rng.normal(size=(9, 5)).round(1), 0.0)
+    A[3], A[6] = 0.0, A[1]
+    B, factors = A[::2] + np.eye(5), rng.normal(size=9)
+    S = sparse.csr_array(A)
+    for one in (A, S):
+        np.testing.assert_allclose(_sparse.sq_norms(one), np.square(A).sum(axis=1))
+        np.testing.assert_allclose(_sparse.to_dense(_sparse.scale_rows(one, factors)), A * factors[:, None])
+        lengths = np.sqrt(np.square(A).sum(axis=1))
+        np.testing.assert_allclose(
+            _sparse.to_dense(_sparse.unit_rows(one)), A / np.where(lengths > 0, lengths, 1.0)[:, None]
+        )
+        ranks = np.unique(A, axis=0, return_inverse=True)[1].reshape(-1)
+        np.testing.assert_array_equal(_sparse.row_ranks(one), ranks)
+        np.testing.assert_allclose(np.sort(np.ravel(_sparse.entries(one)))[-4:], np.sort(A.ravel())[-4:])
+        joined = _sparse.join_columns([one, A])
+        np.testing.assert_allclose(_sparse.to_dense(joined), np.hstack([A, A]))
+        assert _sparse.is_sparse(joined) == _sparse.is_sparse(one)
+        np.testing.assert_allclose(
+            _sparse.l1_distances(one, B), np.abs(A[:, None] - B).sum(axis=2), atol=1e-12
+        )
+    assert (S.toarray() == A).all()
+    wide = sparse.random_array((40, 300), density=0.01, rng=0, format="csr")
+    np.testing.assert_array_equal(
+        _sparse.row_ranks(wide), np.unique(wide.toarray(), axis=0, return_inverse=True)[1].reshape(-1)
+    )
+    stored = sparse.csr_array(
+        (np.array([1.0, 0.0, 2.0, 3.0]), np.array([1, 0, 2, 2]), np.array([0, 2, 4])), shape=(2, 3)
+    )
+    made = _sparse.as_csr(stored)
+    np.testing.assert_array_equal(made.toarray(), [[0.0, 1.0, 0.0], [0.0, 0.0, 5.0]])
+    assert (made.nnz, stored.nnz) == (2, 4)
+    assert made.has_canonical_format
+    assert _sparse.as_csr(sparse.coo_array(np.eye(2, dtype=np.int8))).dtype == np.float64
+    nan = sparse.csr_array(np.array([[np.nan, 1.0]]))
+    assert np.isnan(_sparse.as_csr(nan, missing=True).data).sum() == 1
+    for wrong, said in (
+        (nan, r"contains NaN \(missing values\) in 1 cells"),
+        (sparse.csr_array([[np.inf, np.inf]]), "contains infinity in 2 cells"),
+        (sparse.csr_array([[1j]]), "holds complex numbers"),
+        (sparse.csr_array((0, 3)), r"0 sample\(s\) \(shape=\(0, 3\)\)"),
+        (sparse.csr_array((3, 0)), r"0 feature\(s\)"),
+        (sparse.coo_array(np.ones(3)), r"sparse array of shape \(3,\)"),
+    ):
+        with pytest.raises(kw.InputError, match=said):
+            _sparse.as_csr(wrong)
+    with pytest.raises(kw.InputError, match="contains infinity in 1 cells"):
+        _sparse.as_csr(sparse.csr_array([[np.inf, np.nan]]), missing=True)

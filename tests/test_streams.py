@@ -4,7 +4,6 @@ Modules: `gram/streams`, `mkl/features/stream_descent`, `mkl/features/ridge_path
 """
 
 from dataclasses import replace
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 import kernelweave as kw
-from journeys import NEAR, OF_ROUNDING, journey, roundings, settings_of, verdicts
+from journeys import in_few_iterations, verdicts
 from kernelweave._checks import InputError, NotPSDError
 from kernelweave.gram import streams as streams_module
 from kernelweave.gram.streams import series
@@ -392,6 +391,112 @@ def test_a_stream_says_what_it_is():
     assert repr(kw.KernelStream.gaussians(np.eye(3), [1.0, 2.0])) == "KernelStream(3 samples, 6 kernels)"
 
 
+# ---- all that a stream gives -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["features", "sparse", "matrices", "gaussians"])
+def test_a_stream_gives_what_its_kernels_give(kind, monkeypatch):
+    """Quadratic forms, traces, factors and products of all or some kernels, on all rows or some, and how far it is."""
+    monkeypatch.setattr(streams_module, "TOGETHER", 4)
+    monkeypatch.setattr(streams_module, "PIECE", 70)
+    rng = np.random.default_rng(0)
+    blocks, _, gram = feature_blocks(n=20)
+    blocks, gram = blocks[:10], gram[:, :, :10]
+    told = []
+    progress = lambda done, count: told.append((done, count))  # noqa: E731
+    if kind == "gaussians":
+        X = table(20)[0][:, :5]
+        gram = gaussian_gram(X)
+        stream = kw.KernelStream.gaussians(X, GAMMAS, progress=progress)
+    elif kind == "matrices":
+        stream = kw.KernelStream(list(np.moveaxis(gram, -1, 0)), kind="matrices", progress=progress)
+    else:
+        given = [sparse.csr_array(B) for B in blocks] if kind == "sparse" else blocks
+        stream = kw.KernelStream(given.__getitem__, 10, progress=progress)
+    assert (stream.n_samples, stream.n_kernels, stream.passes) == (20, 10, 0.0)
+    assert stream.matrices == (kind == "matrices")
+    assert stream.errors.max() <= 2e-12
+    C, weights, some = rng.normal(size=(3, 20)), rng.uniform(0.5, 2.0, 20), np.array([1, 2, 7])
+    close = {"rtol": 1e-9, "atol": 1e-9}
+    rows = np.array([4, 0, 11, 19, 7])
+    part = stream.restrict(rows), gram[np.ix_(rows, rows)], C[:, rows], weights[rows]
+    for own, K, V, w in ((stream, gram, C, weights), part):
+        assert own.n_samples == len(K)
+        told.clear()
+        wanted = np.einsum("vi,ijm,vj->vm", V, K, V)
+        forms, traces = own.looks(V, weights=w)
+        assert_allclose(forms, wanted, **close)
+        assert_allclose(traces, np.einsum("iim,i->m", K, w), **close)
+        assert own.passes == pytest.approx(1.0)
+        assert told[-1] == (10, 10)
+        done = [one for one, _ in told]
+        assert done == sorted(set(done))
+        assert len(done) == {"matrices": 10, "gaussians": len(done)}.get(kind, 3)
+        forms, traces = own.looks(V, some)
+        assert_allclose(forms, wanted[:, some], **close)
+        assert not traces.any() or kind == "gaussians"
+        assert own.passes == pytest.approx(1.3)
+        assert told[-1] == (3, 3)
+        for m, F, P in zip(some, own.factors(some), own.products(V, some), strict=True):
+            assert_allclose(F.T @ F, K[:, :, m], **close)
+            assert_allclose(P, V @ K[:, :, m], **close)
+            assert F.flags.c_contiguous
+            assert len(F) <= own.widths[m]
+    again = stream.restrict(rows).restrict(np.array([3, 1]))
+    last = [19, 0]
+    wanted = np.einsum("vi,ijm,vj->vm", C[:, last], gram[np.ix_(last, last)], C[:, last])
+    assert_allclose(again.looks(C[:, last])[0], wanted, **close)
+    assert stream.passes == pytest.approx(1.3)
+    if kind in ("features", "sparse"):
+        assert stream.widths.tolist() == [B.shape[1] for B in blocks]
+    if kind == "matrices":
+        assert stream.restrict(rows).widths.tolist() == [5] * 10
+
+
+def test_series_are_what_they_were(recorded):
+    """Periods, numbers of waves and errors; the last span is too wide."""
+    spans, gammas = np.array([0.0, 0.5, 3.0, 20.0, 300.0]), np.array([1.0, 0.2, 4.0, 0.01, 2.0])
+    recorded("series", series(spans, gammas))
+    with pytest.raises(InputError) as error:
+        series(np.array([1.0, 1e5]), np.array([1.0, 1.0]))
+    recorded("too many", str(error.value))
+
+
+def test_what_makes_no_kernel_is_told(recorded):
+    """The words for every mistake."""
+    rng = np.random.default_rng(0)
+    X, said = np.eye(4), []
+    clip = np.diag([1.0, 1.0, 1.0, -1e-3])
+    skew = X + 1e-3 * np.triu(np.ones((4, 4)), 1)
+    for make in (
+        lambda: kw.KernelStream(lambda m: X),
+        lambda: kw.KernelStream([X, X], 3),
+        lambda: kw.KernelStream(3.0, 4),
+        lambda: kw.KernelStream([X[:3]], kind="matrices"),
+        lambda: kw.KernelStream([X.astype(complex)]),
+        lambda: kw.KernelStream([X[:, :0]]),
+        lambda: kw.KernelStream([X, X[:3]]).looks(X),
+        lambda: kw.KernelStream([X, X * np.nan]).looks(X),
+        lambda: kw.KernelStream([X, 1e130 * X]).looks(X, weights=np.ones(4)),
+        lambda: kw.KernelStream([X, clip], kind="matrices").looks(X),
+        lambda: list(kw.KernelStream([X, skew], kind="matrices").factors(np.array([1]))),
+        lambda: kw.KernelStream.gaussians(X[:0]),
+        lambda: kw.KernelStream.gaussians(X * np.inf),
+    ):
+        with pytest.raises((InputError, NotPSDError)) as error, np.errstate(all="ignore"):
+            make()
+        said.append(str(error.value))
+    recorded("messages", said)
+    # what is negative by rounding is zero
+    near = np.diag([1.0, 1.0, 1.0, -1e-9])
+    assert kw.KernelStream([near], kind="matrices").looks(np.array([[0.0, 0.0, 0.0, 1.0]]))[0] == 0.0
+    zero = list(kw.KernelStream([0.0 * X], kind="matrices").factors(np.array([0])))
+    assert [F.tolist() for F in zero] == [[[0.0] * 4]]
+    Z = rng.normal(size=(6, 2))
+    [F] = kw.KernelStream([Z @ Z.T], kind="matrices").factors(np.array([0]))
+    assert F.shape == (2, 6)
+
+
 # ---- the way of the solver ------------------------------------------------------------------------
 
 
@@ -399,27 +504,26 @@ def test_a_stream_says_what_it_is():
 def test_the_way_along_a_path(kind, recorded):
     stream, gram, y = (streams_of_gaussians() | streams_of_features())[kind]
     n = len(y)
-    given = {
+    known = {
         "sample_weight": np.where(np.arange(n) % 7 == 3, 0.0, 0.5 + np.arange(n) / n),
         "scale": np.linspace(0.4, 2.0, gram.shape[2])[::-1],
-        "tol": 1e-5,
     }
     seen = []
 
     def see(place, one):
-        seen.append([place, one.n_iter, one.gap])
+        seen.append((place, one.primal))
 
-    path = kw.rls2_path(stream, np.column_stack([y, np.abs(y)]), n_alphas=7, callback=see, **given)
-    recorded("journey", [journey(path), seen], **NEAR)
-    recorded("roundings", roundings(path), rtol=OF_ROUNDING)
-    recorded("criteria", {"df": path.df, **path.criteria}, **NEAR)
+    Y = np.column_stack([y, np.abs(y)])
+    path = kw.rls2_path(stream, Y, n_alphas=6, tol=1e-7, callback=see, **known)
+    assert seen == list(enumerate(path.primal.tolist()))
+    in_few_iterations(path, 600)
+    recorded("alphas", path.alphas, rtol=1e-3)
+    recorded("objectives", path.primal, rtol=1e-5)
+    recorded("df", [path.df[1:4]], rtol=1e-2)
     told = []
-    one = kw.solve_rls2(stream, y, 0.1, callback=lambda *now: told.append(now), max_iter=30, **given)
-    recorded("few steps", [journey(one), told], **NEAR)
-    problem = kw.problems.rls2_problem(stream, y, sample_weight=given["sample_weight"], scale=given["scale"])
-    recorded("certificates", verdicts(problem, one), **NEAR)
-
-
-@pytest.mark.parametrize("module", ["features.stream_descent"])
-def test_limits_and_defaults(module, recorded):
-    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))
+    one = kw.solve_rls2(stream, y, 0.1, callback=lambda *now: told.append(now), max_iter=30, **known)
+    assert told[-1][0] <= one.n_iter <= 31
+    problem = kw.problems.rls2_problem(stream, y, **known)
+    checked = problem.certify(one)
+    assert checked.primal == pytest.approx(one.primal, rel=1e-9)
+    assert set(verdicts(kw.problems.rls2_problem(stream, Y, **known), path)) == {"CONVERGED"}

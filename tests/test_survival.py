@@ -10,10 +10,12 @@ from sklearn.base import clone
 
 import kernelweave as kw
 from kernelweave import inspection
+from kernelweave.fitting import survival as survival_module
 from kernelweave.machines import cox
 from kernelweave.machines.losses import Cox
 from kernelweave.machines.machine import Machine
 from oracles import conic_value, factor_of
+from recording import differences, outcome, plain, told
 
 SETS = [
     kw.weight_sets.Simplex(),
@@ -506,3 +508,256 @@ def test_times_that_are_no_targets(time, event, strata, message):
 def test_targets_are_ranks_of_times_by_hand():
     np.testing.assert_array_equal(Cox.targets([0.0, 5.0, 5.0], [True, False, 1]), [1 / 3, -2 / 3, 2 / 3])
     np.testing.assert_array_equal(Cox.targets([3.0, 1.0], [0, 1], strata=["b", "a"]), [-(1.0 + 2 / 3), 1 / 3])
+
+
+# ---- all that the loss says ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ties", TIES)
+@pytest.mark.parametrize("stratified", [False, True])
+def test_the_loss_says_what_it_said(stratified, ties, recorded, monkeypatch):
+    """Of rows with ties, strata and weights of zero, by both ways of sums, and where steps end early."""
+    rng = np.random.default_rng(0)
+    X, *_, y, weight = data(rng, 36, stratified=stratified)
+    loss, K = Cox(stratified, ties), X @ X.T + np.exp(-np.square(X[:, None] - X[None]).sum(-1))
+    f, other = 1.5 * rng.normal(size=36), rng.normal(size=36)
+    b = -loss.gradient(y, weight, other)
+    rows = np.flatnonzero(weight > 0)
+
+    def formulas():
+        at = loss.at(y, weight, f)
+        root = loss.root(y, weight, f)
+        return {
+            "values": [loss.value(y, f), loss.slope(y, f), loss.total(y, weight, f), loss.gradient(y, weight, f)],
+            "at": [at.total, at.size, at.levels, at.hazard, at.c, at.a, at.unit, at.log_sums],
+            "within": loss.gradient_within(y, weight, f, np.linspace(0.0, 0.2, 36)),
+            "curvature": [loss.curvature(y, weight, f), loss.second_derivative(y, f)],
+            "root": [root.transposed(np.column_stack([f, other])), root.transposed(f), root.times(f)],
+            "dual": [loss.dual_slope(y, weight, b), loss.dual_term(y, weight, b)],
+            "conjugate": [loss.conjugate(y, share * loss.slope(y, f)) for share in (-0.5, 0.5)],
+            "bounds": loss.bounds(y, weight),
+            "outside": [loss.infeasibility(y, weight, one) for one in (b, -b, b + 0.1, 3.0 * b)],
+            "aim": loss.newton_aim(K, y, weight, f, -loss.gradient(y, weight, f)),
+            "free": [loss.free(y, weight, b), loss.intercept(y, weight, f), loss.fold_classes(y)],
+            "system": loss.system(K, y, weight, b, rows).solve(f[rows]),
+        }  # fmt: skip
+
+    said = formulas()
+    for own in (b, 0.0 * b):
+        divergence = loss.total(y, weight, f) - loss.dual_term(y, weight, own) + own @ f
+        assert loss.gap(y, weight, own, f) == pytest.approx(divergence, rel=1e-9)
+    recorded("formulas", said, rtol=1e-5)
+    monkeypatch.setattr(cox, "RANGE", 0.0)
+    assert differences(plain(said["at"][:4]), plain(formulas()["at"][:4]), 1e-9, 1e-9) == []
+    monkeypatch.undo()
+    found = {}
+    for C, start in ((0.7, None), (50.0, -3.0 * b)):
+        for most in (1, 2, 4, None):
+            at = Machine(y, C, loss, weight, most).solve(K, tol=1e-9, warm_start=start)
+            found[f"{C} {most}"] = [at.dual_coef, at.intercept, at.primal]
+    recorded("stops", found, rtol=1e-4, atol=1e-6)
+
+
+def test_orders_of_times_by_hand():
+    """Two strata; events come first at equal times."""
+    y = Cox.targets([3.0, 1.0, 3.0, 2.0, 3.0, 1.0], [0, 1, 1, 1, 1, 0], ["b", "a", "b", "a", "a", "b"])
+    by = Cox(stratified=True).by_time(y)
+    assert by.order.tolist() == [1, 3, 4, 5, 2, 0]
+    assert by.events.tolist() == [True, True, True, False, True, False]
+    assert (by.starts.tolist(), by.group.tolist()) == ([0, 1, 2, 3, 4], [0, 1, 2, 3, 4, 4])
+    assert by.strata == [slice(0, 3), slice(3, 5)]
+    assert by.rows == [slice(0, 3), slice(3, 6)]
+    values = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
+    assert by.sums(np.arange(6.0)).tolist() == [0.0, 1.0, 2.0, 3.0, 9.0]
+    assert by.ahead(values).tolist() == [1.0, 3.0, 7.0, 8.0, 24.0]
+    assert by.behind(values).tolist() == [7.0, 6.0, 4.0, 24.0, 16.0]
+    assert by.before(values, none=-1.0).tolist() == [-1.0, 1.0, 3.0, -1.0, 8.0]
+    assert by.after(values, none=0.5).tolist() == [6.0, 4.0, 0.5, 16.0, 0.5]
+    assert by.following(values, -2.0).tolist() == [2.0, 4.0, -2.0, 16.0, -2.0]
+    # sums of coefficients before each time, from the nearer end, which do not sum to zero here
+    loss, b = Cox(), np.array([8.0, 1.0, 2.0, 4.0])
+    y = Cox.targets([1.0, 2.0, 3.0, 4.0], np.ones(4))
+    assert loss._before(loss.by_time(y), b).tolist() == [0.0, -7.0, -6.0, -4.0]
+    assert loss._before(loss.by_time(y), b[::-1]).tolist() == [0.0, 4.0, 6.0, 7.0]
+
+
+def test_targets_that_are_wrong_are_told(recorded):
+    said = []
+    for given in (
+        ([1.0, -2.0], [1, 0]),
+        ([1.0, 2.0], [1, 0, 1]),
+        ([1.0, 2.0], [1, 2]),
+        ([1.0, 2.0], [1, np.nan]),
+        ([1.0, 2.0], [1, 1], [1, 2, 3]),
+        ([1.0, 2.0], []),
+    ):
+        with pytest.raises(kw.InputError) as error:
+            Cox.targets(*given)
+        said.append(str(error.value))
+    for y, costs in (([0.0, 0.5], [1.0, 1.0]), ([-0.1, -0.5], [1.0, 1.0]), ([-0.1, 0.5], [1.0, 0.0])):
+        with pytest.raises(kw.InputError) as error:
+            Cox().check(np.array(y), np.array(costs))
+        said.append(str(error.value))
+    recorded("messages", said)
+    np.testing.assert_allclose(Cox.targets([5.0, 0.0, 5.0], [True, False, False]), [2 / 3, -1 / 3, -2 / 3])
+
+
+@pytest.mark.parametrize("ties", TIES)
+def test_scores_of_times_are_what_they_were(ties, recorded):
+    """Curves, baselines, pairs and errors of rows with ties, weights and strata."""
+    rng = np.random.default_rng(0)
+    _, time, event, strata, y, weight = data(rng, 36, stratified=True)
+    risk, other = (
+        np.round(rng.normal(size=36), 1),
+        (np.ceil(8 * rng.exponential(size=30)), rng.random(30) < 0.6),
+    )
+    times = np.array([0.5, 1.0, 3.0, 7.0, 100.0])
+    survival = np.exp(-np.outer(np.exp(risk), times / 10.0))
+    recorded(
+        "curves",
+        [
+            survival_module.counts(time, event),
+            survival_module.kaplan_meier(time, event),
+            survival_module.censoring(time, event),
+            survival_module.value_at(np.array([1.0, 2.0, 4.0]), np.array([0.9, 0.5, 0.1]), times, 1.0),
+            survival_module.value_at(
+                np.array([1.0, 3.0, 4.0]), np.array([0.9, 0.5, 0.1]), times, 1.0, "left"
+            ),
+        ],
+    )
+    recorded("baselines", survival_module.baselines(Cox(True, ties), time, y, risk, weight))
+    recorded("equal weights", survival_module.baselines(Cox(True, ties), time, y, risk))
+    recorded(
+        "scores",
+        [
+            survival_module.concordant(time, event, risk, weight),
+            survival_module.harrell(time, event, risk, weight, strata),
+            survival_module.harrell(time, event, risk),
+            survival_module.harrell(time, ~event & False, risk),
+            survival_module.uno(time, event, risk, other, 6.0),
+            survival_module.uno(time, event, risk, other),
+            survival_module.uno(time, event, risk, other, 0.0),
+            survival_module.brier(time, event, survival, times, other),
+        ],
+    )
+    assert survival_module.kaplan_meier(np.array([1.0, 2.0]), np.array([True, True]))[1].tolist() == [
+        0.5,
+        0.0,
+    ]
+
+
+def test_times_are_read_in_every_form_and_mistakes_are_told(recorded):
+    """Frames, structured arrays, columns and lists, by names or places, with strata and without."""
+    event, time, stratum = np.array([1, 0, 1]), np.array([3.0, 2.0, 5.0]), np.array(["u", "v", "u"])
+    structured = np.array([(True, 3.0), (False, 2.0), (True, 5.0)], dtype=[("died", bool), ("days", float)])
+    frame = pd.DataFrame({"stratum": stratum, "time": time, "event": event})
+    for y, strata in (
+        (structured, None),
+        (pd.DataFrame({"died": event, "days": time}), None),
+        (frame[["time", "event"]], None),
+        (frame, ["u", "v", "u"]),
+        (np.column_stack([event, time]), None),
+        (np.column_stack([event, time, [2, 1, 2]]), [2, 1, 2]),
+        (np.column_stack([event, time]).tolist(), None),
+        (np.array([[1, 3.0, "u"], [0, 2.0, "v"], [1, 5.0, "u"]], dtype=object), ["u", "v", "u"]),
+    ):
+        times, seen, found = survival_module.read_times(y)
+        assert (times.tolist(), seen.tolist()) == (time.tolist(), [True, False, True])
+        assert (None if found is None else list(found)) == strata
+    said = []
+    for wrong in (
+        time,
+        np.ones((3, 4)),
+        np.ones((3, 1)),
+        "text",
+        frame.rename(columns={"stratum": "other"}),
+        np.column_stack([event, -time]),
+        np.column_stack([time, event]),
+        np.column_stack([2 * event, time]),
+        np.column_stack([event, time * [1, np.nan, 1]]),
+        frame.assign(stratum=["u", None, "v"]),
+        frame.assign(stratum=["u", 1, "v"]),
+    ):
+        with pytest.raises(kw.InputError) as error:
+            survival_module.read_times(wrong)
+        # what follows are words of another library
+        said.append(str(error.value).partition(": could not")[0])
+    for seen, weight in (([False, False, False], None), ([True, False, False], np.array([0.0, 1.0, 1.0]))):
+        with pytest.raises(kw.InputError) as error:
+            survival_module.targets_of(time, np.array(seen), None, weight)
+        said.append(str(error.value))
+    recorded("messages", said)
+    wanted = Cox.targets(time, event, stratum)
+    np.testing.assert_array_equal(survival_module.targets_of(time, event > 0, stratum, np.ones(3)), wanted)
+
+
+@pytest.mark.parametrize("kind", ["plain", "strata", "efron", "weights"])
+def test_all_that_a_fit_of_times_leaves_and_answers(kind, recorded):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(36, 2))
+    time = np.ceil(8.0 * rng.exponential(np.exp(-X[:, 0])))
+    y, weight, strata = np.c_[rng.random(36) < 0.7, time], None, None
+    if kind == "strata":
+        strata = np.arange(36) % 2 * 3.0
+        y = np.c_[y, strata]
+    if kind == "weights":
+        weight = rng.integers(0, 3, 36).astype(float)
+    bank = [kw.kernels.Linear().on([0]), kw.kernels.Linear().on([1]), kw.kernels.RBF(gamma=0.2)]
+    learner = kw.learners.Uniform(C=1.0, tol=1e-11)
+    model = kw.MKLSurvival(bank, learner, ties="efron" if kind == "efron" else "breslow").fit(X, y, weight)
+    new, own = rng.normal(size=(4, 2)), None if strata is None else [0.0, 3.0, 3.0, 0.0]
+    names = (
+        "event_times_",
+        "strata_",
+        "baselines_",
+        "dual_coef_",
+        "intercept_",
+        "weights_",
+        "C_",
+        "status_",
+        "objective_",
+    )
+    found = {name: getattr(model, name) for name in names}
+    found |= {
+        "risk": model.predict(new),
+        "hazard": model.predict_cumulative_hazard(new, [0.5, 3.0, 7.5, 1e3], strata=own),
+        "all times": model.predict_cumulative_hazard(new, strata=own),
+        "one time": model.predict_survival_function(new, 4.0, strata=own),
+        "score": [model.score(X, y), model.score(X, y, weight)],
+        "said": model.explain_defaults(),
+    }
+    recorded("fit", found, rtol=1e-4, atol=1e-6)
+    wrong = {
+        "times": lambda: model.predict_cumulative_hazard(new, ["a"], strata=own),
+        "infinite": lambda: model.predict_cumulative_hazard(new, [np.inf], strata=own),
+        "strata": lambda: model.predict_cumulative_hazard(new, strata=[0.0, 3.0, 5.0, 0.0]),
+        "few": lambda: model.predict_cumulative_hazard(new, strata=[0.0]),
+        "none": lambda: model.predict_cumulative_hazard(new),
+    }
+    recorded("refused", {name: told(outcome(call)) for name, call in wrong.items()})
+
+
+def test_learners_and_scores_of_times(recorded):
+    X, y = np.random.default_rng(0).normal(size=(20, 2)), np.c_[np.arange(20) % 3 > 0, 1.0 + np.arange(20)]
+    calls = {
+        "learner": lambda: kw.MKLSurvival(learner="rls2").fit(X, y),
+        "alpha": lambda: kw.MKLSurvival(alpha=1.0).fit(X, y),
+        "ties": lambda: kw.MKLSurvival(ties="exact").fit(X, y),
+        "censored": lambda: kw.MKLSurvival().fit(X, np.c_[np.zeros(20), y[:, 1]]),
+        "scored": lambda: kw.MKLSurvival(scoring="r2").fit(X, y),
+        "weights": lambda: kw.MKLSurvival().fit(X, y, np.where(y[:, 0] > 0, 0.0, 1.0)),
+        "rows": lambda: kw.MKLSurvival().fit(X, y[:5]),
+    }
+    recorded("refused", {name: told(outcome(call)) for name, call in calls.items()})
+    for scoring in ("likelihood", "concordance"):
+        for strata in (False, True):
+            target = np.c_[y, np.arange(20) % 2] if strata else y
+            model = kw.MKLSurvival(
+                [kw.kernels.Linear()], kw.learners.Uniform(tol=1e-10), C="auto", scoring=scoring
+            ).fit(X, target, 1.0 + np.arange(20) % 2)
+            results = {key: value for key, value in model.cv_results_.items() if not key.startswith("split")}
+            recorded(f"{scoring}, {strata}", [results, model.best_index_, model.Cs_], rtol=1e-4, atol=1e-6)
+    assert (kw.MKLSurvival()._default_learner().solver, kw.MKLSurvival()._default_learner().p) == (
+        "auto",
+        2.0,
+    )

@@ -5,6 +5,7 @@ Modules: `machines/svm`, `machines/machine`, `_checks`.
 
 import dataclasses
 import warnings
+from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -12,9 +13,9 @@ import numpy as np
 import pytest
 
 import kernelweave as kw
-from kernelweave.machines import smo
+from kernelweave.machines import smo, svm
 from kernelweave.machines.losses import EpsilonInsensitive, Hinge, Logistic, SquaredHinge
-from kernelweave.machines.machine import Machine
+from kernelweave.machines.machine import Machine, OnKernel
 from oracles import exact_values, svc_by_conic, svm_value, svr_by_conic
 
 
@@ -648,3 +649,75 @@ def test_warm_starts_leave_no_row_next_to_its_bound(rng):
             assert found.status.ok
             assert (np.abs(warm[inside]) == 1.0).all()
             assert abs(warm.sum()) < 1e-12
+
+
+def test_a_machine_says_what_it_is(rng):
+    """Costs, parts of the rows, and the numbers of its certificate."""
+    y, weight = np.array([1.0, -1.0, 1.0, -1.0]), np.array([0.5, 2.0, 0.0, 1.0])
+    own = Machine(y, 2, EpsilonInsensitive(0.3), weight, 7, False)
+    assert own.costs.tolist() == [1.0, 4.0, 0.0, 2.0]
+    assert Machine(y, 2).costs.tolist() == [2.0] * 4
+    assert Machine(y, 2).costs.dtype == np.float64
+    some = own.restricted(np.array([3, 0]))
+    assert (some.y.tolist(), some.sample_weight.tolist(), some.max_iter) == ([-1.0, 1.0], [1.0, 0.5], 7)
+    assert (some.fit_intercept, some.C, some.loss) == (False, 2, own.loss)
+    assert Machine(y, 2).restricted(np.array([1])).sample_weight is None
+    assert own.ridge.tolist() == [0.0] * 4
+    assert [float(part) if np.ndim(part) == 0 else part.tolist() for part in own.box] == [
+        [-1.0, 1.0, -1.0, 1.0], [0.0] * 4, [-1.0, -4.0, 0.0, -2.0], [1.0, 4.0, 0.0, 2.0], 0.3,
+    ]  # fmt: skip
+    assert not own.one_class
+    assert not Machine(np.ones(3), 1.0, EpsilonInsensitive()).one_class
+    assert Machine(np.ones(3), 1.0).one_class
+    said = own.statement(np.array([2.0, 3.0]), np.array([True, False, True, True, True]))
+    assert (said.loss, said.C, said.intercept, said.parameters) == (
+        "epsilon-insensitive",
+        2,
+        False,
+        {"epsilon": 0.3},
+    )
+    assert said.scale.tolist() == [2.0, 3.0]
+    assert said.sample_weight.tolist() == [0.5, 0.0, 2.0, 0.0, 1.0]
+    X = rng.normal(size=(4, 2))
+    K, b = X @ X.T, np.array([0.5, -0.5, 0.0, 0.0])
+    on = OnKernel(K, Machine(y, 2.0, Hinge(), weight))
+    found = SimpleNamespace(dual_coef=b, intercept=0.25)
+    assert on.certify(found) == on.machine.certify(K, b, 0.25)
+    assert on.statement(found).scale.tolist() == [1.0]
+    certificate = on.certify(found)
+    at = on.machine.values(b, K @ b, 0.25)
+    assert (certificate.kind, certificate.primal) == ("machine", pytest.approx(at.primal))
+    assert certificate.own_gap == pytest.approx(at.gap)
+    # without an intercept none is possible, and entries of sums of kernels are less exact
+    free = replace(on.machine, fit_intercept=False)
+    assert free.certify(K, b, 0.25).gap == np.inf
+    assert free.certify(K, b, 0.0).gap < np.inf
+    apart = np.array([0.6, -0.5, 0.0, 0.0])  # their sum is not zero
+    assert free.certify(K, apart, 0.0).gap < np.inf
+    assert on.machine.certify(K, apart, 0.0).gap == np.inf
+    assert on.machine.certify(K, b, 0.25, 1e-6).rounding > 1e5 * certificate.rounding
+    assert free.values(b, K @ b).intercept == 0.0
+
+
+@pytest.mark.parametrize("name", ["solve_svc", "solve_l2svc", "solve_svr", "solve_klr"])
+def test_options_of_functions_are_those_of_machines(name, monkeypatch):
+    """Every one of them arrives, and none by default."""
+    given, solve = [], getattr(kw.solvers, name)
+    monkeypatch.setattr(svm, "as_kernel", lambda *args, **more: given.append([args, more]) or args[0])
+    monkeypatch.setattr(svm, "_solve", lambda *args: given.append(args))
+    K, y, weight, start = np.eye(3), np.array([1.0, -1.0, 1.0]), np.array([1.0, 0.5, 2.0]), np.zeros(3)
+    loss = {"solve_svc": Hinge(), "solve_l2svc": SquaredHinge(), "solve_klr": Logistic()}.get(name)
+    more = {"sample_weight": weight, "tol": 1e-3, "max_iter": 7, "start": start}
+    solve(K, y, 2.5, on_indefinite="clip", check=False, **more)
+    assert given[0][0][0] is K
+    assert (given[0][0][1:], given[0][1]) == (("clip",), {"check": False})
+    assert given[1][0] == (loss or EpsilonInsensitive(0.1))
+    assert [given[1][k] is one for k, one in ((1, K), (2, y), (4, weight), (7, start))] == [True] * 4
+    assert (given[1][3], given[1][5], given[1][6]) == (2.5, 1e-3, 7)
+    given.clear()
+    solve(K, y, 1.0)
+    assert (given[0][0][1:], given[0][1]) == (("raise",), {"check": True})
+    assert given[1][4:] == (None, 1e-6, None, None)
+    if loss is None:
+        solve(K, y, 1.0, 0.4)
+        assert given[3][0] == EpsilonInsensitive(0.4)

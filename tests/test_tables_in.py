@@ -18,7 +18,8 @@ from sklearn.pipeline import make_pipeline
 import kernelweave as kw
 from kernelweave.kernels import RBF, Categorical, Linear, Polynomial
 from kernelweave.persistence.states import from_state, to_state
-from kernelweave.views import ViewsEncoder
+from kernelweave.views import ViewColumns, ViewsEncoder
+from recording import outcome, told
 
 N = 60
 
@@ -617,3 +618,177 @@ def test_reports_and_pictures_are_by_view(with_gram, tables):
     for word in ("b: Linear", "k: Precomputed"):
         assert word in page, word
     assert kw.plots.KernelContributionsDisplay.from_estimator(model, gram).ax_ is not None
+
+
+def gathered(kernels, X, y=None, **options):
+    """Of a fit the names of its kernels, what columns they read, and what was said; or its error."""
+    rows = len(next(iter(X.values()))) if isinstance(X, dict) else len(X)
+    y = np.arange(float(rows)) if y is None else y
+
+    def fit():
+        model = kw.MKLRegressor(kernels, learner=kw.learners.RLS2(alpha=1.0), **options).fit(X, y)
+        return [
+            *map(str, model.kernel_names_),
+            *map(repr, model.kernels_),
+            told(model.defaults_),
+            told(model.missing_),
+        ]
+
+    return told(outcome(fit))
+
+
+def test_kernels_of_views_and_groups_as_they_are_put(recorded, tmp_path):
+    """Every way to name kernels, with every way to name columns: kernels that follow, or what is wrong."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(8, 4)), columns=["g_0", "g_1", "age", "bmi"])
+    frame["sex"] = list("mfmfmmff")
+    texts = [f"word{k % 3} of a text {k}" for k in range(8)]
+    gram = kw.precomputed(np.eye(8) + 1.0)
+    views = {"rna": frame[["g_0", "g_1"]], "clinic": frame[["age", "bmi"]]}
+    linear, rbf, given = Linear(), RBF(gamma=0.5), kw.kernels.Precomputed()
+    (tmp_path / "v.toml").write_text('[views]\nrna = ["g_*"]\nclinic = ["age"]\n')
+    cases = {
+        "one kernel": (linear, views, {}),
+        "a list": ([linear, rbf], views, {}),
+        "by view": ({"rna": [linear], "clinic": rbf}, views, {}),
+        "on columns": ([linear.on(ViewColumns("rna", ("g_1",))), rbf], views, {}),
+        "bound alone": ([linear.on(ViewColumns("clinic", ("age",)))], views, {}),
+        "a matrix": ([linear], {**views, "k": gram}, {}),
+        "matrices": ([linear, 2.0 * given], {**views, "k": gram}, {}),
+        "texts": ([linear, kw.kernels.Tokens()], {**views, "note": texts}, {}),
+        "texts alone": ([kw.kernels.Tokens()], {**views, "note": texts}, {}),
+        "no texts": ([linear, kw.kernels.Tokens()], views, {}),
+        "groups": ([linear, rbf], frame, {"views": {"rna": "g_*", "clinic": ["age", "bmi"]}}),
+        "groups of places": (
+            [linear],
+            frame.iloc[:, :4].to_numpy(),
+            {"views": {"a": slice(0, 2), "b": [3, 2]}},
+        ),
+        "a group of all": ([linear], frame.iloc[:, :4].to_numpy(), {"views": {"a": None, "b": [0]}}),
+        "a file": ([linear], frame, {"views": str(tmp_path / "v.toml")}),
+        "in groups": (
+            [linear.on(["age"]), rbf],
+            frame,
+            {"views": {"clinic": ["age", "bmi"], "all": ["age", "g_0"]}},
+        ),
+        "groups by view": (
+            {"rna": [linear], "clinic": [linear, rbf]},
+            frame,
+            {"views": {"rna": "g_*", "clinic": ["age"]}},
+        ),
+        "groups of a bank": (
+            kw.banks.views({"rna": ["g_0", "g_1"], "clinic": ["age"]}, kernels=[linear]),
+            frame,
+            {},
+        ),
+        "a width": ([linear, rbf, RBF(gamma=2.0)], views, {"gamma": 0.25}),
+        "a width of one": ({"rna": [rbf], "clinic": [linear]}, views, {"gamma": "scale"}),
+        "a width of defaults": ({"rna": None, "clinic": [rbf]}, views, {"gamma": 0.25}),
+        "a plain width": (None, views, {"gamma": "median"}),
+        "no graphs": ([linear, kw.kernels.WeisfeilerLehman()], views, {}),
+        "no width": ([linear], views, {"gamma": 0.25}),
+        "empty": ([], views, {}),
+        "a text": ("rbf", frame, {}),
+        "another text": (" Polynomial ", views, {}),
+        "an unknown text": ("spline", frame, {}),
+        "a number": (3, frame, {}),
+        "no kernel": ([linear, 3], frame, {}),
+        "no kernel of a view": ({"rna": [linear, "x"], "clinic": None}, views, {}),
+        "an empty view": ({"rna": [], "clinic": [linear]}, views, {}),
+        "an unknown view": ({"rn": [linear]}, views, {}),
+        "a view without": ({"rna": [linear]}, views, {}),
+        "no views": ({"rna": [linear]}, frame, {}),
+        "views twice": ([linear], views, {"views": {"a": [0]}}),
+        "both banks": (kw.banks.views({"rna": "g_*"}, kernels=None), frame, {"views": {"a": ["age"]}}),
+        "names without names": ([linear], np.eye(4), {"views": {"a": "g_*"}}),
+        "outside": ([linear], np.eye(4), {"views": {"a": [7]}}),
+        "no name": ([linear], np.eye(4), {"views": {"": [0]}}),
+        "no groups": ([linear], np.eye(4), {"views": {}}),
+        "of matrices alone": ([linear], {"k": gram}, {}),
+        "without matrices": ([given], views, {}),
+        "of matrices": ([given], {**views, "k": gram}, {}),
+        "matrix of a view": ({"rna": [given], "clinic": [linear]}, views, {}),
+        "precomputed": ("precomputed", np.eye(4), {"views": {"a": [0]}}),
+        "a bank": (kw.KernelBank(np.ones((4, 4, 1))), np.array([[0], [1], [2], [9]]), {}),
+        "half an index": (kw.KernelBank(np.ones((4, 4, 1))), np.array([[0], [1], [2], [0.5]]), {}),
+        "standardised": (
+            [linear],
+            {"a": frame[["age"]], "s": sparse.csr_array(np.eye(8))},
+            {"standardize": True},
+        ),
+    }
+    recorded(
+        "kernels", {name: gathered(kernels, X, **options) for name, (kernels, X, options) in cases.items()}
+    )
+
+
+def test_missing_cells_as_they_are_treated(recorded):
+    """Every value of `missing`, with cells, columns, categories and views that lack them: what is done, or refused."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(9, 3)), columns=["u", "v", "w"])
+    frame.loc[[1, 4], "v"] = np.nan
+    frame["kind"] = ["a", "b", None, "a", "b", "a", "b", "a", "b"]
+    numbers, linear, rbf = frame[["u", "v", "w"]], Linear(), RBF(gamma=0.5)
+    empty = numbers.assign(w=np.nan)
+    views = {"one": numbers[["u", "w"]], "two": numbers[["v"]]}
+    filled = linear.prepared("impute")
+    cases = {
+        "error": ([linear], numbers, {}),
+        **{
+            rule: ([linear, rbf], numbers, {"missing": rule})
+            for rule in ("impute", "impute-median", "impute-nearest", "skip")
+        },
+        "own": ([linear], numbers, {"missing": kw.kernels.Impute("nearest", n_neighbors=2, indicator=False)}),
+        "marks": ([linear], numbers, {"missing": kw.kernels.Impute("mean", indicator=True)}),
+        "steps": ([filled, rbf.prepared("skip")], numbers, {}),
+        "one step": (filled, numbers, {}),
+        "steps of some": ([filled, linear], numbers, {}),
+        "steps by view": ({"one": [filled], "two": filled}, views, {"missing_views": "error"}),
+        "categories": ([linear, kw.kernels.Categorical().on("kind")], frame, {"missing": "impute"}),
+        "a column": ([linear], empty, {"missing": "impute"}),
+        "views": ([linear], views, {}),
+        "renormalised": ([linear], views, {"missing_views": "renormalize"}),
+        "views as cells": ([linear], views, {"missing_views": "error"}),
+        "views as cells, filled": ([linear], views, {"missing_views": "error", "missing": "impute"}),
+        "a group": ([linear], numbers, {"views": {"one": ["u", "w"], "two": ["v"]}}),
+        "texts": ([kw.kernels.Tokens().on("kind")], frame, {"missing": "skip"}),
+        "wrong": ([linear], numbers, {"missing": "drop"}),
+        "wrong views": ([linear], views, {"missing_views": "drop"}),
+        "an absent view": ([linear], {"one": numbers[["u"]], "two": None}, {}),
+        "plain": (None, frame, {"missing": "impute-median"}),
+    }
+    recorded(
+        "missing", {name: gathered(kernels, X, **options) for name, (kernels, X, options) in cases.items()}
+    )
+
+
+def test_rows_of_frames_are_put_in_one_order(recorded):
+    """Of a view that lacks rows; values without an index, or without all rows, are refused."""
+    from kernelweave.estimators.sources import in_order
+
+    first, second = (
+        pd.DataFrame({"u": [1.0, 2.0]}, index=list("ab")),
+        pd.DataFrame({"v": [1.0, 2.0, 3.0]}, index=list("cba")),
+    )
+    y = pd.Series([10.0, 20.0, 30.0], index=list("abc"))
+    both = {"one": first, "two": second}
+    found = in_order(both, {"y": y, "w": None, "c": 2.0}, "complete")
+    assert found["y"].tolist() == [10.0, 20.0, 30.0]
+    assert list(found) == ["y", "w", "c"]
+    assert (found["w"], found["c"]) == (None, 2.0)
+    turned = in_order({"two": second, "one": first}, {"y": y}, "complete")
+    assert turned["y"] is y
+    other = in_order({"one": first.iloc[::-1], "two": second}, {"y": y}, "complete")
+    assert other["y"].tolist() == [20.0, 10.0, 30.0]
+    assert in_order(both, {"y": y}, "error")["y"] is y
+    assert in_order(first, {"y": y}, "complete")["y"] is y
+    assert in_order({}, {"y": y}, "complete")["y"] is y
+    assert in_order({"one": first, "two": np.eye(3)}, {"y": y}, "complete")["y"] is y
+    twice = pd.DataFrame({"v": [1.0, 2.0, 3.0]}, index=list("caa"))
+    assert in_order({"one": first, "two": twice}, {"y": y}, "complete")["y"] is y
+    apart = pd.DataFrame({"v": [1.0]}, index=["z"])
+    assert in_order({"one": first, "two": apart}, {"y": y}, "complete")["y"] is y
+    wrong = {"array": y.to_numpy(), "short": y.iloc[:2], "twice": pd.Series(np.ones(4), index=list("abca"))}
+    recorded(
+        "refused", {name: outcome(in_order, both, {"y": one}, "complete") for name, one in wrong.items()}
+    )

@@ -21,6 +21,7 @@ from kernelweave._checks import KernelWarning
 from kernelweave.kernels import RBF, Categorical, CharNGrams, Custom, Linear, Tokens, parse
 from kernelweave.persistence.states import from_state, to_state
 from kernelweave.views import as_table, as_texts
+from recording import outcome, told
 
 #: What runs draw is looked at in other files.
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -376,3 +377,39 @@ def test_a_series_of_texts_keeps_its_name_and_rows(kind):
         return
     found = as_texts(pd.Series([17, None, "x"], index=[5, 3, 9], name="code", dtype=object))
     assert (found.name, found.index.tolist(), found.tolist()) == ("code", [5, 3, 9], ["17", None, "x"])
+
+
+def test_columns_of_texts_and_objects_as_they_are_read(recorded):
+    """By kernels of texts, custom ones and the default bank, of one table and of views; objects that none reads."""
+    from kernelweave.estimators.texts import check_objects, columns_read, long_texts
+
+    notes = [f"note {k} about {'good' if k % 2 else 'bad'} things in many words" for k in range(12)]
+    frame = pd.DataFrame({"size": np.arange(12.0), "note": notes, "kind": list("abcabcabcabc")})
+    tables = {"table": frame, "views": {"one": frame[["size", "kind"]], "two": frame[["note"]]}}
+    kernels = {
+        "texts": [Tokens().on(["note"])],
+        "numbers": [Linear()],
+        "custom": [kw.kernels.Custom(min).on(["note", "kind"])],
+        "custom of both": [kw.kernels.Custom(min)],
+        "nothing": [],
+        "a sum": [Linear().on(["size"]) + Tokens().on(["kind"])],
+    }
+    for name, table in tables.items():
+        read = as_table(table)
+        found = {
+            "default": sorted(long_texts(read, None)),
+            "by view": sorted(long_texts(read, {"one": [Linear()]})),
+            "a list": sorted(long_texts(read, [Linear()])),
+        }
+        if name == "table":
+            found |= {key: sorted(columns_read(own, read)) for key, own in kernels.items()}
+        recorded(name, found)
+        told_of = {
+            key: told(outcome(check_objects, read, own, some))
+            for key, own, some in (
+                ("read", {1}, [Linear()]),
+                ("as categories", set(), [Linear()]),
+                ("on others", set(), [Linear().on([0])]),
+            )
+        }
+        recorded(f"{name}, objects", told_of)

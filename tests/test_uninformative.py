@@ -140,3 +140,43 @@ def test_spread_and_alignment_by_their_formulas_with_weights_as_repetitions(rng)
     aligned = np.trace(K @ basis @ y @ y.T @ basis.T)
     expected = (aligned - np.mean(turned)) / np.std(turned)
     assert spread_and_alignment(gram_from_stack(stack), Y)[1][3] == pytest.approx(expected, abs=0.1)
+
+
+def test_looks_at_kernels_are_what_they_were(recorded, monkeypatch):
+    """With weights of rows, of kernels in every form; a few numbers at a time the same."""
+    rng = np.random.default_rng(0)
+    X, Y, weight = rng.normal(size=(14, 3)), rng.normal(size=(14, 2)), rng.uniform(0.3, 3.0, 14)
+    far = np.eye(14)
+    far[9, 12] = far[12, 9] = 0.4
+    lengths = np.diag(np.linspace(0.5, 2.0, 14))
+    stack = np.stack(
+        [
+            X @ X.T,
+            np.eye(14),
+            far,
+            3.0 * np.ones((14, 14)),
+            lengths,
+            lengths @ far @ lengths,
+            RBF(gamma=9.0)(X),
+            0.0 * far,
+        ],
+        axis=2,
+    )
+    found = []
+    for piece in (2**16, 30):
+        monkeypatch.setattr("kernelweave.gram.uninformative.PIECE", piece)
+        monkeypatch.setattr("kernelweave.gram.base.PIECE", piece)
+        for gram in (gram_from_stack(stack, reduce=False), gram_from_stack(stack)):
+            numbers = [spread_and_alignment(gram, Y, weight), spread_and_alignment(gram, Y[:, :1])]
+            found += [[*looks(gram), *numbers[0], *numbers[1]]]
+    for one in found:
+        assert one[:2] == [[1, 4], [3, 7]]
+        # a quotient of rounding errors, of an identity
+        one[5][1] = 0.0
+        for a, b in zip(one, found[0], strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-10)
+    recorded("found", found[0])
+    # two rows have one direction, and one row none
+    two = gram_from_stack(stack[:2, :2])
+    assert spread_and_alignment(two, Y[:2])[0].tolist() == [0.0] * 8
+    assert spread_and_alignment(two, Y[:2])[1].tolist() == [0.0] * 8

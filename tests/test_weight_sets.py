@@ -8,7 +8,6 @@ import inspect
 import itertools
 import math
 import sys
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -17,7 +16,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import kernelweave as kw
-from journeys import settings_of
 from kernelweave.mkl.weight_sets import (
     AlternatingSet,
     CappedSimplex,
@@ -589,11 +587,6 @@ def test_statements_of_sets(recorded):
     with pytest.raises(kw.InputError) as refused:
         CappedSimplex(0.3).gain(even + [0.2 * (k == 0) for k in range(4)], np.array([1.0, 0.5, 0.2, 0.1]))
     recorded("refused", str(refused.value))
-
-
-@pytest.mark.parametrize("module", ["weight_sets"])
-def test_limits_and_defaults(module, recorded):
-    recorded("settings", settings_of(import_module(f"kernelweave.mkl.{module}")))
 
 
 def test_a_share_set_of_ones_own_has_the_formulas_of_the_simplex(recorded):

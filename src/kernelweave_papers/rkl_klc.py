@@ -93,8 +93,7 @@ def descend(
     criterion = RadiusMargin(family, Machine(y, C, SquaredHinge()), kind)
     session = DescentSession(criterion, family.start(), region.scaled, stationarity, 1e-3)
     found: dict[int, Evaluation] = {}
-    # the descent sets limits there, which it is not held to here
-    loop = Loop[Evaluation](STEPS[-1])
+    loop: Loop[Evaluation] = Loop(STEPS[-1])
     for k, look in enumerate(ProjectedGradient(spectral=not doubled).moves(session, loop)):
         assert look is not None
         if k in STEPS:

@@ -206,7 +206,8 @@ def read_labels(y: Any) -> NDArray[Any]:
         check_classification_targets(y)
         np.unique(y)
     except (TypeError, ValueError) as error:
-        if type_of_target(y).startswith("continuous"):
+        # labels of several kinds have no order, which `type_of_target` needs too
+        if isinstance(error, ValueError) and type_of_target(y).startswith("continuous"):
             raise InputError(
                 f"`y` must hold labels of classes, got continuous numbers such as {np.ravel(y)[0]:.4g}. For numbers "
                 "use MKLRegressor; or make classes of them, such as y > 0."

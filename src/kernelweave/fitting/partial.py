@@ -78,7 +78,8 @@ def regress_rows(M: Array, K: Array) -> tuple[Array, float]:
     n = len(M)
     values, vectors = np.linalg.eigh(M)
     values = np.maximum(values, 0.0)
-    unit = max(float(values.mean()), np.finfo(np.float64).tiny)
+    # a kernel of zeros predicts zeros at any ridge
+    unit = float(values.mean()) or 1.0
     turned, squares = vectors.T @ K, np.square(vectors)
     best, lowest = RIDGES[-1] * unit, np.inf
     for share in RIDGES:
@@ -318,7 +319,9 @@ class PartialSource(TableSource):
         for k, (key, members) in enumerate(self._members.items()):
             rows = np.flatnonzero(self._there(self.present, key, table.n_rows))
             if not len(rows):
-                what = f"View {key[0]!r}" if len(key) == 1 else f"Some of the views {listing(list(key))}"
+                what = (
+                    f"View {key[0]!r} is" if len(key) == 1 else f"Some of the views {listing(list(key))} are"
+                )
                 where, remedy = (
                     ("training rows", "Leave it out, or take more rows.")
                     if like is None
@@ -327,7 +330,7 @@ class PartialSource(TableSource):
                         "Leave it out, use fewer folds, or set alpha or C, for which no folds are needed.",
                     )
                 )
-                raise InputError(f"{what} is missing in all {table.n_rows} {where}. {remedy}")
+                raise InputError(f"{what} missing in all {table.n_rows} {where}. {remedy}")
             known = (None, None) if learnt is None else learnt[k]
             source = TableSource(
                 [kernels[m] for m in members],
@@ -516,12 +519,13 @@ class PartialSource(TableSource):
         return self._corrections[m]
 
     def corrections(self) -> dict[str, Correction]:
-        """See `TableSource.corrections`."""
-        found = super().corrections()
-        for part in self.parts:
-            if self.how == "complete":
-                found |= part.source.corrections()
-        return found
+        """See `TableSource.corrections`; those of filled matrices, too."""
+        if self.is_whole:
+            return super().corrections()
+        if self.how == "complete":
+            return {name: one for part in self.parts for name, one in part.source.corrections().items()}
+        found = {name: self.correction(m) for m, name in enumerate(self.names)}
+        return {name: one for name, one in found.items() if one is not None}
 
     # ---- prediction -------------------------------------------------------------------------------
 

@@ -211,7 +211,8 @@ def taken_of(arrays: Mapping[str, Labels]) -> dict[str, int]:
 
 def unreadable(where: object, error: Exception) -> InputError:
     """What is said of arrays that do not fit together."""
-    return InputError(f"{where} cannot be read as statistics: {error}. Write it again, or leave it out.")
+    said = str(error).rstrip(".")
+    return InputError(f"{where} cannot be read as statistics: {said}. Write it again, or leave it out.")
 
 
 def write_arrays(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, Any]) -> Path:
@@ -298,7 +299,7 @@ def _array_of(file: Any, name: str, path: Path, opened: BinaryIO) -> Any:
 
 
 #: Classes that read a kind of file.
-_CLASSES = {"statistics of blocks": "BlockStatistics", "statistics of folds": "FoldStatistics"}
+_CLASSES = {"statistics of blocks": "BlockStatistics", "statistics of folds": "rows.FoldStatistics"}
 
 
 def files_in(folder: str | os.PathLike[str], pattern: str) -> list[Path]:

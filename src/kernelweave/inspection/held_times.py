@@ -733,7 +733,8 @@ def _scores_of(held: HeldTimes, where: str, name: str, note: str) -> Finding:
     about = ABOUT if held.strata is None else ABOUT.replace("two rows", "two rows of one stratum")
     made = made.says(
         "score",
-        f"Concordance of {{n:d}} {where} with {{k:d}} events is {{v:score}}{{interval:score}}: {about}.",
+        f"Concordance of {{n:d}} {where} with {{k:d}} {'event' if held.n_events == 1 else 'events'} is {{v:score}}"
+        f"{{interval:score}}: {about}.",
         **ends(CONCORDANCE),
         k=("details", "events"),
     )
@@ -755,7 +756,7 @@ def _scores_of(held: HeldTimes, where: str, name: str, note: str) -> Finding:
         )
     if held.n_events < FEWEST_ROWS:
         made = made.warns(
-            f"The {where} have {held.n_events} events, fewer than {FEWEST_ROWS}: their scores say little.",
+            f"The {where} have {numbered(held.n_events, 'event')}, fewer than {FEWEST_ROWS}: their scores say little.",
             {"events": held.n_events},
         )
     return made

@@ -357,7 +357,7 @@ def _scanned(
         with in_chunk(chunk):
             width = 0 if found.sampling is None else found.square_sums.shape[1]
             Z, targets, given, single = check_rows(
-                hosted(chunk.Z), chunk.y, chunk.sample_weight, None, width, 1
+                hosted(chunk.Z), chunk.y, chunk.sample_weight, None, width, 0
             )
             if not single and targets.shape[1] > 1:
                 raise InputError(f"`y` must have one column, got {targets.shape[1]}.")

@@ -134,7 +134,10 @@ def date_forms(
         found[j] = DateForm(j, first, last, mean, scale, _periods(known), (zones or {}).get(j, ""))
     for j, k in elapsed_pairs(list(columns)):
         passed = columns[k] - columns[j]
-        if len(np.unique(passed[~np.isnan(passed)])) > 1:
+        known = ~np.isnan(passed)
+        # equal spans between days differ by their rounding
+        rounding = 16.0 * np.finfo(np.float64).eps * np.abs(columns[k][known]).max(initial=1.0)
+        if known.any() and np.ptp(passed[known]) > rounding:
             found[k] = replace(found[k], since=(*found[k].since, (j, *_moments(passed, counted))))
     return found
 

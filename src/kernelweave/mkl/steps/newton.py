@@ -111,7 +111,8 @@ class Newton(MarginStep):
                         V = problem.products(b, working)
                         q = quadratic_forms[working]
             gap = own + outer
-            arrived = gap <= wanted and gap <= problem.allowed_gap(at, session.tol)
+            # rounding errors take at most half of the tolerance
+            arrived = gap <= 0.5 * wanted or (gap <= wanted and gap <= problem.allowed_gap(at, session.tol))
             status = Status.CONVERGED if arrived else None
             yield Look(at, primal, gap, int(np.count_nonzero(weights)), status)
             # a warm machine within the tolerance does not change with the step: use a smaller tolerance
