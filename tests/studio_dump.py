@@ -406,7 +406,7 @@ def a_studio(tmp_path, monkeypatch):
     pd.DataFrame({"u": range(N), "v": [(k * k) % 13 for k in range(N)]}).to_csv(
         tmp_path / "plain.csv", index=False
     )
-    features = rng.normal(size=(N, 3))
+    features = rng.integers(-3, 4, size=(N, 3)).astype(float)
     np.savez(tmp_path / "gram.npz", first=features @ features.T, names=np.array(who))
     studio = Studio(tmp_path)
     yield studio

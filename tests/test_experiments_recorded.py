@@ -359,3 +359,16 @@ def test_learners_of_all_methods(recorded):
     recorded("grids", grids)
     factors = [rkl_scales.factors(6, k, 3).tolist() for k in range(3)]
     recorded("factors", [*factors, {name: one(30) for name, one in rkl_klc.FACTORS.items()}])
+
+
+def test_kernels_of_uci_are_sorted_by_their_mean_weight():
+    weights = [{"a": 0.5, "b": 0.25, "c": 0.25}, {"b": 1.0}]
+    frame = pd.DataFrame(
+        [{"dataset": "heart", "ratio": 0.7, "method": "rls2", "weights": one} for one in weights]
+    )
+    found = rls2_uci._kernels(frame)
+    assert found[["kernel", "weight", "selected"]].to_numpy().tolist() == [
+        ["b", 0.625, 1.0],
+        ["a", 0.25, 0.5],
+        ["c", 0.125, 0.5],
+    ]
