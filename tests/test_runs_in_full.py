@@ -1,7 +1,7 @@
 """Everything that tables of runs answer to rich inputs, compared with what was read and recorded.
 
 Modules: `runs/columns`, `runs/division`, `runs/doubts`, `runs/joining`, `runs/preparing`, `runs/proposing`,
-`runs/row_names`, `runs/survival`.
+`runs/row_names`, `runs/survival`, `runs/formats`, `runs/formats/text`.
 """
 
 import dataclasses
@@ -17,8 +17,10 @@ from kernelweave_app.runs import (
     columns,
     division,
     doubts,
+    formats,
     survival,
 )
+from kernelweave_app.runs.formats.text import find_separator, header_of
 from kernelweave_app.runs.joining import (
     Joined,
     Layout,
@@ -855,4 +857,90 @@ def test_columns_that_are_called_like_times_and_events(recorded):
         answers[name] = survival.obvious_times(table)
     names = ["cens", "Censored", "censoring", "Censors", "uncensored"]
     assert [survival.is_reversed(name) for name in names] == [True, True, True, False, False]
+    recorded("answers", answers)
+
+
+# ---- text tables ------------------------------------------------------------------------------------
+
+
+def test_text_tables_of_every_look(recorded, tmp_path):
+    """Cells of a file or the reason against it, and the same cells by the line of a script."""
+    answers = {}
+    texts = {
+        "plain.csv": b"a,b\n1,x\n2.5,y\n",
+        "tabs.tsv": b"a\tb\n1,5\tx\n2,5\ty\n",
+        "semicolons.csv": b"a;b\n1,5;x\n-2;y\n",
+        "thousands.csv": b"a;b\n1,500;2\n2,000;3\n",
+        "thousands.tsv": b"a\tb\n1,500\t2\n2,000\t3\n",
+        "mixed.csv": b"a;b\n1,5;2.5\n2.5;3,5\n",
+        "points.csv": b"a;b\n1.5;2\n2,5;3\n",
+        "pipes.csv": b"a|b|c\n1|2|3\n",
+        "names.csv": b"a,b\nr1,1,2\nr2,3,4\n",
+        "ends.csv": b"a,b,\n1,2,\n3,4,\n",
+        "surplus.csv": b"a,b\n1,2,\n3,4,\n",
+        "quoted.csv": b'"a;x","b"\n"1,5","p;q"\n',
+        "other.csv": b"a,b\n1;2\n3;4\n",
+        "twice.csv": b"a,a\n1,2\n",
+        "header.csv": b"a,b\n",
+        "empty.csv": b"",
+        "zero.csv": b"a,b\n1,\x002\n",
+        "latin.csv": "a,b\n1,ä\n".encode("latin-1"),
+        "utf16.csv": "a,b\n1,ä\n".encode("utf-16"),
+        "bare16.csv": "a,b\n1,2\n".encode("utf-16-le"),
+        "mark.csv": "a,b\n1,ä\n".encode("utf-8-sig"),
+        "missing.csv": b"a,b,c\n,NA,x\n1,nan,\n",
+        "holes.csv": b"a,,c\n1,2,3\n",
+    }
+    for name, content in texts.items():
+        path = tmp_path / name
+        path.write_bytes(content)
+        found = answer(formats.read_table, path)
+        if isinstance(found, str):
+            answers[name] = found.replace(str(path), name)[:70]
+            continue
+        answers[name] = {column: cells(found[column]) for column in found}
+        space = {"pd": pd}
+        exec("\n".join(formats.format_of(path).lines("table", str(path), None)), space)
+        if name not in ("ends.csv", "surplus.csv"):
+            pd.testing.assert_frame_equal(space["table"], found)
+        assert formats.format_of(path).name == "csv"
+    read = formats.read_file(tmp_path / "plain.csv", texts=["a"]).table
+    assert read["a"].tolist() == ["1", "2.5"]
+    limits = {
+        "packed.csv": {},
+        "plain.csv": {"cells": 5},
+        "pipes.csv": {"columns": 2},
+        "tabs.tsv": {"unpacked": 5},
+    }
+    (tmp_path / "packed.csv").write_bytes(b"\x1f\x8b\x00")
+    for name, given in limits.items():
+        answers[f"check {name}"] = answer(
+            formats.check_file, tmp_path / name, name, formats.FileLimits(**given)
+        )
+    answers["folder"] = answer(formats.read_table, tmp_path).replace(str(tmp_path), "FOLDER")[:60]
+    answers["gone"] = answer(formats.read_table, "gone.csv")
+    reasons = [
+        ValueError(" first.\nsecond"),
+        ValueError(""),
+        ValueError("set allow_pickle=True"),
+        ValueError("x" * 300),
+    ]
+    reasons += [TypeError("Python objects in it")]
+    assert [formats.one_line(error) for error in reasons] == [
+        "first",
+        "ValueError",
+        "it holds Python objects, which are never read",
+        "x" * 200,
+        "it holds Python objects, which are never read",
+    ]
+    for lines, usual, wanted in (
+        (["a,b;c", "1,2;3"], ",", ","),
+        (["a;b;c", "1,5;2;3"], ",", ";"),
+        (["a"], "\t", "\t"),
+        (["a\tb,c", "1\t2,3"], "\t", "\t"),
+        (['"a,b,c";d', '"1,2";3'], ",", ";"),
+    ):
+        assert find_separator(lines, usual) == wanted
+    assert header_of(tmp_path / "mark.csv") == ["a", "b"]
+    assert header_of(tmp_path / "latin.csv") == []
     recorded("answers", answers)

@@ -78,7 +78,7 @@ def check_name(name: str) -> str:
         For names that are empty, too long, of dots and slashes alone, or with characters that are invisible, such as
         marks that turn the direction of text.
     """
-    name = " ".join(unicodedata.normalize("NFC", name).split(" ")).strip()
+    name = unicodedata.normalize("NFC", name).strip()
     if not name or len(name) > LONGEST or len(name.encode("utf-8", "surrogatepass")) > 4 * LONGEST:
         raise InputError(f"The name of a project has 1 to {LONGEST} characters, got {name!r:.40}.")
     if not name.isprintable() or not name.strip("./\\ "):
