@@ -220,6 +220,15 @@ def rng(seed) -> np.random.Generator:
 
 
 @pytest.fixture
+def own_kernels(monkeypatch):
+    """Only the package's own kernels are known, none that another test has made."""
+    from kernelweave.kernels.base import KERNELS
+
+    for name in [name for name, kind in KERNELS.items() if not kind.__module__.startswith("kernelweave.")]:
+        monkeypatch.delitem(KERNELS, name)
+
+
+@pytest.fixture
 def recorded(request):
     """Compare values with what was recorded: ``recorded("name", value)``."""
     from recording import Recorder

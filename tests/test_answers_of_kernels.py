@@ -209,7 +209,7 @@ def test_formulas(recorded):
     recorded("said", said)
 
 
-def test_declarations(recorded):
+def test_declarations(recorded, own_kernels):
     """Parameters, their defaults, and what classes say of themselves."""
     flags = (
         "statistic",

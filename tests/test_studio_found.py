@@ -24,7 +24,7 @@ from studio_dump import MORE, ROWS, a_studio, seen
 
 
 @pytest.fixture
-def studio(tmp_path, monkeypatch):
+def studio(tmp_path, monkeypatch, own_kernels):
     with a_studio(tmp_path, monkeypatch) as studio:
         yield studio
 

@@ -37,7 +37,7 @@ from studio_dump import GRAM, MORE, PLAIN, ROWS, a_studio, drawn
 
 
 @pytest.fixture
-def studio(tmp_path, monkeypatch):
+def studio(tmp_path, monkeypatch, own_kernels):
     with a_studio(tmp_path, monkeypatch) as studio:
         yield studio
 

@@ -21,9 +21,11 @@ from kernelweave_app.studio.schema import Expected
 from kernelweave_app.studio.service import Studio
 from studio_dump import ROWS, a_studio, seen
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture
-def studio(tmp_path, monkeypatch):
+def studio(tmp_path, monkeypatch, own_kernels):
     with a_studio(tmp_path, monkeypatch) as studio:
         yield studio
 

@@ -17,9 +17,11 @@ from kernelweave_app.studio.pages.desk import Desk
 from kernelweave_app.studio.service import Studio
 from studio_dump import GRAM, MORE, PLAIN, ROWS, a_studio, seen
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture
-def studio(tmp_path, monkeypatch):
+def studio(tmp_path, monkeypatch, own_kernels):
     with a_studio(tmp_path, monkeypatch) as studio:
         yield studio
 
