@@ -264,6 +264,7 @@ def stable(found):
     return found.drop(columns=[name for name in CHANGING if name in found])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", list(experiments.EXPERIMENTS))
 def test_results_tables_and_figures(name, recorded, made):
     one = experiments.get(name)
