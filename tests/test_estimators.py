@@ -1166,7 +1166,9 @@ def test_all_that_a_fit_leaves_and_answers(name, recorded):
     X, y = data(rng, n=44, kind="outputs" if kind == "labels" else kind)
     y = (y > np.median(y, axis=0)).astype(int) if kind == "labels" else y
     weight, new = rng.integers(0, 3, size=44).astype(float), rng.normal(size=(5, 3))
-    groups = None if "folds" in name else np.arange(44) // 2
+    # strata with groups are dealt otherwise by earlier versions of scikit-learn
+    apart = "folds" in name or name in ("two classes, an area", "classes, a loss")
+    groups = None if apart else np.arange(44) // 2
     model = clone(estimator).set_params(kernels=list(BANK))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
