@@ -229,6 +229,15 @@ def own_kernels(monkeypatch):
 
 
 @pytest.fixture
+def studio(tmp_path, monkeypatch, own_kernels):
+    """A studio whose pages are read without a browser."""
+    from studio_dump import a_studio
+
+    with a_studio(tmp_path, monkeypatch) as studio:
+        yield studio
+
+
+@pytest.fixture
 def recorded(request):
     """Compare values with what was recorded: ``recorded("name", value)``."""
     from recording import Recorder

@@ -527,7 +527,10 @@ def test_statistics_of_folds(tmp_path, recorded):
 
 def test_statistics_of_sources(tmp_path, recorded):
     told = []
-    report = lambda n, total: told.append((n, total))  # noqa: E731
+
+    def report(n, total):
+        told.append((n, total))
+
     views = {"x": ["a", "b"], "y": ["c"], "z": ["d", "e"]}
     found = block_statistics(FRAME, target=["t", "u"], weight="w", groups=views, progress=report)
     assert told == [(60, 60)]
@@ -972,7 +975,10 @@ def test_tasks_for_workers(monkeypatch):
     assert next(some) == 1
     some.close()
     assert client.cancelled[-1] == 2
-    lost = lambda: Future(int, [CancelledError()])  # noqa: E731
+
+    def lost():
+        return Future(int, [CancelledError()])
+
     with pytest.raises(
         RuntimeError, match=r"The cluster of Dask ended, or its client was closed, before the work was"
     ):

@@ -541,7 +541,10 @@ def test_levels_of_tables(recorded):
         "piano",
     ]
     recorded("names", {name: levels.is_called(name) for name in names})
-    counts = lambda *numbers: np.array(numbers)  # noqa: E731
+
+    def counts(*numbers):
+        return np.array(numbers)
+
     assert levels.mostly_rare(counts(*[2] * 21))
     assert not levels.mostly_rare(counts(*[2] * 20))
     assert levels.mostly_rare(counts(*[1] * 21, 21))
@@ -776,7 +779,11 @@ def test_cells_of_columns(recorded):
     assert part.shares(cells)
     assert not part.shares(Cells(values))
     made = []
-    count = lambda column: made.append(len(column)) or (np.arange(len(column)), ["w"])  # noqa: E731
+
+    def count(column):
+        made.append(len(column))
+        return np.arange(len(column)), ["w"]
+
     assert part.counted("k", count)[0].tolist() == [9, 1]
     assert cells.counted("k", count)[0].tolist() == list(range(10))
     assert made == [10]

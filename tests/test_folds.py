@@ -748,7 +748,11 @@ def test_costs_are_scored_with_held_kernels(loss, recorded, monkeypatch):
     assert [v.shape for v in score_costs(*given, keep=True).values] == [(4, 8, 2), (4, 8, 2), (4, 13, 2)]
     # a matrix of each label
     asked, walk = [], folds_module._HeldKernels.walk
-    noted = lambda *given, keep, **more: asked.append(keep) or walk(*given, keep=keep, **more)  # noqa: E731
+
+    def noted(*given, keep, **more):
+        asked.append(keep)
+        return walk(*given, keep=keep, **more)
+
     monkeypatch.setattr(folds_module._HeldKernels, "walk", noted)
     for room, kept in ((2 * 8 * 29**2, True), (2 * 8 * 29**2 - 1, False)):
         monkeypatch.setattr(folds_module, "KEPT_BYTES", room)

@@ -567,5 +567,8 @@ def test_solutions_are_collected_until_one_is_the_last():
     assert ended(Path.collect(solutions(3), 4)) == (3, True)
     with pytest.raises(KeyboardInterrupt):
         Path.collect(solutions(0), 4)
-    measure = lambda everything: {"df": np.zeros(4)}  # noqa: E731
+
+    def measure(everything):
+        return {"df": np.zeros(4)}
+
     assert Path.collect(solutions(), 4, measure=measure).df.tolist() == [0.0] * 4

@@ -403,7 +403,10 @@ def test_a_stream_gives_what_its_kernels_give(kind, monkeypatch):
     blocks, _, gram = feature_blocks(n=20)
     blocks, gram = blocks[:10], gram[:, :, :10]
     told = []
-    progress = lambda done, count: told.append((done, count))  # noqa: E731
+
+    def progress(done, count):
+        told.append((done, count))
+
     if kind == "gaussians":
         X = table(20)[0][:, :5]
         gram = gaussian_gram(X)

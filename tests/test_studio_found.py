@@ -20,14 +20,7 @@ from kernelweave_app.studio import schema
 from kernelweave_app.studio.jobs import EvidenceDesk
 from kernelweave_app.studio.pages.desk import Desk
 from kernelweave_app.studio.service import Studio
-from studio_dump import MORE, ROWS, a_studio, seen
-
-
-@pytest.fixture
-def studio(tmp_path, monkeypatch, own_kernels):
-    with a_studio(tmp_path, monkeypatch) as studio:
-        yield studio
-
+from studio_dump import MORE, ROWS, seen
 
 SCORE, ERROR = "accuracy, held out", "RMSE, held out"
 

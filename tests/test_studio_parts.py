@@ -33,13 +33,7 @@ from kernelweave_app.studio.pages import (
     use,
 )
 from kernelweave_app.studio.pages.desk import Desk
-from studio_dump import GRAM, MORE, PLAIN, ROWS, a_studio, drawn
-
-
-@pytest.fixture
-def studio(tmp_path, monkeypatch, own_kernels):
-    with a_studio(tmp_path, monkeypatch) as studio:
-        yield studio
+from studio_dump import GRAM, MORE, PLAIN, ROWS, drawn
 
 
 def told(found):

@@ -19,15 +19,9 @@ from kernelweave_app.studio.pages.projects import ProjectsPage
 from kernelweave_app.studio.projects import Projects
 from kernelweave_app.studio.schema import Expected
 from kernelweave_app.studio.service import Studio
-from studio_dump import ROWS, a_studio, seen
+from studio_dump import ROWS, seen
 
 pytestmark = pytest.mark.full
-
-
-@pytest.fixture
-def studio(tmp_path, monkeypatch, own_kernels):
-    with a_studio(tmp_path, monkeypatch) as studio:
-        yield studio
 
 
 def test_page_of_method_for_classes(studio, recorded, monkeypatch):

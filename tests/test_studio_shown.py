@@ -15,15 +15,9 @@ from nicegui import ui
 from kernelweave_app.studio.catalogue import file_id
 from kernelweave_app.studio.pages.desk import Desk
 from kernelweave_app.studio.service import Studio
-from studio_dump import GRAM, MORE, PLAIN, ROWS, a_studio, seen
+from studio_dump import GRAM, MORE, PLAIN, ROWS, seen
 
 pytestmark = pytest.mark.full
-
-
-@pytest.fixture
-def studio(tmp_path, monkeypatch, own_kernels):
-    with a_studio(tmp_path, monkeypatch) as studio:
-        yield studio
 
 
 def test_page_of_tables_from_the_first_press_on(studio, recorded):
