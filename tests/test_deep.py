@@ -837,3 +837,17 @@ def test_derivatives_by_the_kernel(kind, C, recorded):
         along, h = U @ U.T, 1e-6
         slope = (criterion.at(K + h * along)[0] - criterion.at(K - h * along)[0]) / (2 * h)
         assert np.sum(H * along) == pytest.approx(slope, rel=1e-4, abs=1e-6)
+
+
+def test_validation_rows_are_not_trained_on():
+    machine = Machine(np.tile([-1.0, 1.0], 10), 1.0, as_loss("hinge"))
+    held = np.array([0, 3, 4])
+    output = SimpleNamespace(
+        gram=SimpleNamespace(n_samples=20),
+        machine=machine,
+        training=SimpleNamespace(classification=True),
+        folds=lambda n_folds: [held, np.setdiff1d(np.arange(20), held)],
+    )
+    found = MLMKL(validation_fraction=0.15)._validation(output)
+    assert list(found.test) == list(held)
+    assert list(found.train) == list(np.setdiff1d(np.arange(20), held))

@@ -5,6 +5,7 @@ Modules: `learners`, `learners/base`, `learners/margin`, `learners/solving`.
 
 import warnings
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,6 +20,8 @@ import kernelweave as kw
 from kernelweave import InputError, learners
 from kernelweave.kernels import RBF, Linear, Polynomial
 from kernelweave.learners import LEARNERS, alignment
+from kernelweave.learners.solving import Output
+from kernelweave.machines.losses import Cox
 
 MARGIN = [name for name, learner in LEARNERS.items() if learner.regularization_parameter == "C"]
 REGRESSION = [name for name in MARGIN if LEARNERS[name].regression]
@@ -523,3 +526,18 @@ def test_learners_say_whether_they_select(names, sparse):
             kernels="precomputed", learner=name, **({} if name == "rls2" else {"C": 1.0})
         ).fit(stack, y)
         assert model.model_.learner.sparse == sparse == bool((np.asarray(model.weights_) == 0).any()), name
+
+
+def test_folds_inside_a_learner_keep_groups_together():
+    groups = np.repeat(np.arange(6), 4)
+    y = np.tile([-1.0, 1.0], 12)
+    training = SimpleNamespace(content=None, classification=True, groups=groups)
+    folds = Output.folds(SimpleNamespace(machine=SimpleNamespace(y=y), training=training), 3)
+    assert len(folds) == 3
+    assert sorted(np.concatenate(folds)) == list(range(24))
+    assert all(np.isin(groups, groups[fold]).sum() == len(fold) for fold in folds)
+
+
+def test_two_parameters_of_one_value_are_set_together():
+    learner = learners.SimpleMKL(loss=Cox()).set_params(loss__stratified=True, loss__ties="efron")
+    assert (learner.loss.stratified, learner.loss.ties) == (True, "efron")

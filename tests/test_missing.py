@@ -15,6 +15,7 @@ from sklearn.impute import KNNImputer
 from sklearn.model_selection import GroupKFold, cross_val_score
 
 import kernelweave as kw
+from kernelweave.estimators.sources import takes_missing
 from kernelweave.fitting.missing import views_of
 from kernelweave.fitting.partial import RIDGES, PartialSource, mean_of_known, regress_rows
 from kernelweave.fitting.source import correct
@@ -852,3 +853,11 @@ def test_regressions_of_nothing_explain_nothing():
     assert regress_rows(-np.eye(3), np.ones((3, 3)))[1] == 0.0
     K = np.random.default_rng(0).normal(size=(6, 3))
     assert regress_rows(K @ K.T, K @ K.T)[1] > 0.9
+
+
+def test_a_bank_takes_missing_cells_if_all_its_kernels_do():
+    takes, does_not = Constant(), Linear()
+    assert takes_missing("error", [takes, takes])
+    for bank in ([takes, does_not], {"a": takes, "b": [does_not]}, does_not, [], "linear"):
+        assert not takes_missing("error", bank)
+    assert takes_missing("mean", [does_not])

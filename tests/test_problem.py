@@ -535,9 +535,8 @@ def test_solutions_and_what_problems_say_of_them(form, loss, fixed, recorded):
         recorded(f"{name}, statement", vars(problem.statement(found)))
         start = kw.results.WarmStart(np.array([0.2, 0.5, 0.3]), 0.5 * found.dual_coef)
         again = kw.solve(problem, tol=1e-6, start=start, max_iter=2)
-        recorded(
-            f"{name}, from a start", [again.n_iter, again.status.name, again.primal], rtol=1e-3, atol=1e-4
-        )
+        assert again.n_iter <= 2
+        assert found.primal * (1 - 1e-8) <= again.primal
 
 
 def test_bounds_of_truncated_kernels(fixed, recorded):

@@ -14,7 +14,7 @@ pytest.importorskip("jinja2")
 
 import kernelweave as kw
 from kernelweave.inspection.held import HeldOut
-from kernelweave_app.reports import make_report
+from kernelweave_app.reports import _matters, make_report
 
 
 @pytest.fixture(scope="module")
@@ -357,3 +357,18 @@ def test_figures_and_tables_for_papers(tmp_path):
     for text in ("39.9", "401", "wide"):
         with pytest.raises(kw.InputError, match="40 to 400 millimetres"):
             read_width(text)
+
+
+@pytest.mark.parametrize(
+    ("given", "classes", "shown"),
+    [
+        ({"epsilon": 0.1, "loss": "auto"}, False, True),
+        ({"epsilon": 0.1, "loss": "auto"}, True, False),
+        ({"epsilon": 0.1, "loss": "epsilon-insensitive"}, True, True),
+        ({"epsilon": 0.1, "loss": "squared"}, False, False),
+        ({"epsilon": None, "loss": "auto"}, False, False),
+    ],
+)
+def test_a_tube_is_told_where_the_loss_has_one(given, classes, shown):
+    assert _matters("epsilon", given, classes=classes) is shown
+    assert _matters("loss", given, classes=classes)

@@ -18,7 +18,7 @@ from sklearn.linear_model import Ridge
 import kernelweave as kw
 from journeys import NEAR, in_few_iterations, record_solved, verdicts
 from kernelweave import InputError
-from kernelweave.gram import features, statistics, triangle
+from kernelweave.gram import chunked, features, statistics, triangle
 from kernelweave.gram.row_checks import check_rows, stays_sparse
 from kernelweave.gram.statistics_files import write_arrays
 from kernelweave.mkl.features import block_descent, summaries
@@ -864,3 +864,15 @@ def test_rows_that_stand_for_others(kind, centered, monkeypatch, recorded):
     R, coef = np.cos(np.arange(2.0 * before.shape[1])).reshape(2, -1), np.arange(10.0).reshape(2, 5) - 4.0
     assert_allclose(rows.products(R), R @ before.T, atol=1e-9)
     assert_allclose(rows.combine(some, coef), coef @ before[some], atol=1e-9)
+
+
+def test_work_on_kept_rows_of_a_chunk_leaves_zeros_for_the_others():
+    Z, keep, shift = np.arange(10.0).reshape(5, 2), np.array([0.0, 1.0, 0.0, 1.0, 1.0]), np.arange(5.0)
+
+    def work(rows, beside):
+        return [rows[:, 0] + beside[0], -rows[:, 1]], (rows.sum(axis=0),)
+
+    (first, second), (total,) = chunked._masked(work, Z, [keep, shift])
+    assert_allclose(first, keep * (Z[:, 0] + shift))
+    assert_allclose(second, -keep * Z[:, 1])
+    assert_allclose(total, keep @ Z)

@@ -608,9 +608,9 @@ class FeatureDescent:
         theta: Array | None = None
         stalled = False
         budget = POLISH_AFTER + 0.75 * min(work.R.shape[1], self._size(np.flatnonzero(work.place >= 0)))
-        if self.least:
+        if least := min(self.least, self.max_iter - 1):
             # the measure of a sweep is from before it, and may be zero too early
-            n_iter, _ = work.descend(a, -1.0, min(self.least, self.max_iter))
+            n_iter, _ = work.descend(a, -1.0, least)
         # where sweeps were slow before: a few for the blocks that are active, then Newton, and then as always
         early = self.steep and self.max_iter > FEW_SWEEPS
         some = FEW_SWEEPS if early else SWEEPS
