@@ -198,7 +198,7 @@ def test_tables_are_joined_by_a_key(two_tables, tmp_path, capsys):
     # 120 patients, of which one table has 110 and the other 112; one of the rows left has no blood pressure
     assert "Table body does not have 10 rows" in text or "Table body does not have 9 rows" in text
     assert "Table serum does not have" in text
-    assert "Left out 1 rows with missing values." in text
+    assert "Left out 1 row with missing values." in text
     assert "View body: 5 columns." in text
     assert "In nested cross-validation, which repeats the whole fit in 3 folds without the rows" in text
     assert "Nested cross-validation" in (out / "report.html").read_text()

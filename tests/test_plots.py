@@ -92,7 +92,7 @@ def test_what_is_not_shown_is_summed_up_in_the_title(regression):
     assert len(display.bars_[0]) == 2
     assert (
         display.ax_.get_title(loc="left")
-        == f"Mine  ({hidden} more kernels have {100 * sizes[2:].sum():.0f} %)"
+        == f"Mine  ({hidden} more {'kernel has' if hidden == 1 else 'kernels have'} {100 * sizes[2:].sum():.0f} %)"
     )
 
 
@@ -100,7 +100,7 @@ def test_the_share_of_what_is_not_shown_is_that_of_all():
     display = plots.KernelWeightsDisplay(list("abcd"), [6.0, 3.0, 2.0, 1.0]).plot(most=2)
     assert display.ax_.get_title(loc="left") == "(2 more kernels have 25 %)"
     display = plots.KernelWeightsDisplay(list("ab"), [0.0, 0.0]).plot(most=1)
-    assert display.ax_.get_title(loc="left") == "(1 more kernels have 0 %)"
+    assert display.ax_.get_title(loc="left") == "(1 more kernel has 0 %)"
 
 
 NOTHING = {
@@ -483,7 +483,7 @@ def test_cells_of_layers_are_fractions_in_the_order_of_the_kernels():
     display = plots.LayerWeightsDisplay(names, weights).plot(most=4)
     # the smallest largest fraction is that of a, and the second c is another kernel than the first
     assert [text.get_text() for text in display.ax_.get_yticklabels()] == ["b", "c", "c", "d"]
-    assert display.ax_.get_title(loc="left") == "(1 more kernels)"
+    assert display.ax_.get_title(loc="left") == "(1 more kernel)"
     cells = np.array([[0.4, 2 / 8], [0.0, 1 / 8], [4 / 8, np.nan], [np.nan, 5 / 8]])
     np.testing.assert_allclose(display.images_[0].get_array().filled(np.nan), cells, rtol=1e-12)
     assert [text.get_text() for text in display.texts_] == ["0.40", "0.25", "0", "0.12", "0.50", "0.62"]

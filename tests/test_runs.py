@@ -760,7 +760,7 @@ def test_rows_of_tables_are_matched_by_their_keys():
     assert order.table["meth.x"].tolist() == [4.0, 5.0, 6.0]
     for wrong, words in (
         (meth.assign(who=["p", "p", "q"]), "'p' occurs again"),
-        (meth.assign(who=["p", None, "q"]), "missing in 1 rows"),
+        (meth.assign(who=["p", None, "q"]), "missing in 1 row"),
         (meth.assign(who=list("uvw")), "no value of 'who' in common"),
     ):
         with pytest.raises(kw.InputError, match=words):

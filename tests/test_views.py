@@ -455,9 +455,9 @@ def test_as_tables_share_categories():
     left, right = as_tables([["a"], ["b"]], [["b"], ["c"]])
     assert right.values.ravel().tolist() == [1, -1]
     assert left.levels == right.levels == (2,)
-    with pytest.raises(InputError, match=r"same columns, got 2 columns and 1 columns"):
+    with pytest.raises(InputError, match=r"same columns, got 2 columns and 1 column"):
         as_tables(np.zeros((2, 2)), np.zeros((2, 1)))
-    with pytest.raises(InputError, match=r"same columns, got 1 columns \(categorical with \[2\] levels\)"):
+    with pytest.raises(InputError, match=r"same columns, got 1 column \(categorical with \[2\] levels\)"):
         as_tables(left, Table([[0.0]]))
 
 

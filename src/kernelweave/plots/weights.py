@@ -11,6 +11,7 @@ import numpy as np
 from kernelweave import inspection
 from kernelweave._checks import InputError
 from kernelweave._drawing import percent
+from kernelweave._forms import numbered
 from kernelweave._parameters import checked
 from kernelweave._types import Array, Axes, Features, Style
 from kernelweave.inspection import arguments
@@ -51,7 +52,7 @@ class _Bars(drawing.ListDisplay):
         _check_outputs(self.outputs, self.values)
 
     _label = ""
-    _items = "kernels"
+    _item = "kernel"
 
     def _draw(self, ax: Axes | None, most: int, name: str, style: Style) -> None:
         n_outputs = len(self.outputs)
@@ -74,7 +75,8 @@ class _Bars(drawing.ListDisplay):
         if len(values) > shown:
             total = values.sum()
             share = values[shown:].sum() / total if total > 0 else 0.0
-            title = f"{title}  ({len(values) - shown} more {self._items} have {percent(share)})".strip()
+            more = numbered(len(values) - shown, f"more {self._item} has", f"more {self._item}s have")
+            title = f"{title}  ({more} {percent(share)})".strip()
         drawing.titled(self.ax_, title)
         if n_outputs > 1:
             drawing.legend_beside(self.ax_)
@@ -156,7 +158,7 @@ class ColumnRelevanceDisplay(_Bars):
     """
 
     _label = "relevance (fraction of the trace of the metric)"
-    _items = "columns"
+    _item = "column"
 
     @classmethod
     @checked
@@ -295,7 +297,7 @@ class LayerWeightsDisplay(drawing.ListDisplay):
         shown = np.sort(np.argsort(-np.nanmax(shares, axis=(1, 2)), kind="stable")[:most])
         title = name
         if len(labels) > len(shown):
-            title = f"{title}  ({len(labels) - len(shown)} more kernels)".strip()
+            title = f"{title}  ({numbered(len(labels) - len(shown), 'more kernel')})".strip()
         shares = shares[shown]
         n_rows, n_layers, n_outputs = shares.shape
         gap, several = 0.35, n_outputs > 1

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError, check_finite, check_gram_stack
 from kernelweave._errors import meant
+from kernelweave._forms import numbered
 from kernelweave._parameters import Flag, checked
 from kernelweave._sparse import as_csr, is_sparse, to_dense
 from kernelweave._types import Features, TableLike, Values
@@ -725,4 +726,4 @@ def as_tables(
 
 def _kinds(table: Table) -> str:
     levels = [level for level in table.levels if level]
-    return f"{table.n_columns} columns" + (f" (categorical with {levels} levels)" if levels else "")
+    return numbered(table.n_columns, "column") + (f" (categorical with {levels} levels)" if levels else "")

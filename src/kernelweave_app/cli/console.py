@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.progress import MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
+from kernelweave._forms import numbered
 from kernelweave_app import runs
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def print_findings(found: Found) -> None:
         if table.brief:
             print_table(table.heads, table.shown(MOST_ROWS), table.title)
             if len(table.rows) > MOST_ROWS:
-                say(f"... and {len(table.rows) - MOST_ROWS} more rows, in the report.")
+                say(f"... and {numbered(len(table.rows) - MOST_ROWS, 'more row')}, in the report.")
             if table.note:
                 say(table.note)
     for topic, head in QUESTIONS.items():

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from kernelweave._errors import InputError
+from kernelweave._forms import numbered
 from kernelweave_app.cli.arguments import SEVERAL, NoSeed
 from kernelweave_app.cli.console import Steps, duration, output, print_table, report, say
 from kernelweave_app.runs.folders import write_text, writing
@@ -259,7 +260,7 @@ def _write(experiment: Any, options: Any, rows: Any, folder: Path) -> None:
     shown = first[[column for column in experiment.shown or first.columns if column in first]]
     print_table(list(map(str, shown.columns)), shown.head(SHOWN_ROWS).itertuples(index=False))
     if len(first) > SHOWN_ROWS:
-        say(f"... and {len(first) - SHOWN_ROWS} more rows.")
+        say(f"... and {numbered(len(first) - SHOWN_ROWS, 'more row')}.")
 
 
 def list_datasets(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernelweave._drawing import percent, score_text
 from kernelweave._errors import InputError
+from kernelweave._forms import numbered
 from kernelweave_app import runs
 from kernelweave_app.cli.arguments import Settings
 from kernelweave_app.cli.console import Steps, print_table, say
@@ -147,7 +148,7 @@ def _solve(spec: Spec, prepared: Prepared, folder: Path, each: str) -> int:
     learner.set_params(**({"alpha": float("inf")} if parameter == "alpha" else {"C": C_RANGE[0]}))
     model: Any = runs.fitting.assemble(spec, prepared, np.arange(0), learner)
     model.fit(prepared.X, prepared.target(), sample_weight=prepared.weights)
-    say(f"{model.n_kernels_} kernels, stored as: {model.gram_}.")
+    say(f"{numbered(model.n_kernels_, 'kernel')}, stored as: {model.gram_}.")
     values, n_alphas = runs.fitting.parse_path(spec)
     outputs = [None] if model.model_.weights.ndim == 1 else outputs_of(model)
     frames: list[DataFrame] = []
@@ -176,7 +177,8 @@ def _solve(spec: Spec, prepared: Prepared, folder: Path, each: str) -> int:
     with writing():
         write_text(folder / "path.csv", csv_text(table))
     first, last = table[parameter].iloc[0], table[parameter].iloc[-1]
-    say(f"{parameter} from {first:.3g} to {last:.3g}: up to {int(table['n_kernels'].max())} kernels.")
+    most = numbered(int(table["n_kernels"].max()), "kernel")
+    say(f"{parameter} from {first:.3g} to {last:.3g}: up to {most}.")
     if len(table) < n_alphas * len(frames):
         say(
             f"Interrupted: {len(table)} of {n_alphas * len(frames)} regularisation parameters are done and written."
@@ -270,7 +272,8 @@ def describe_statistics(found: BlockStatistics | FoldStatistics) -> str:
 
     one = found if isinstance(found, BlockStatistics) else found.total
     folds = "" if isinstance(found, BlockStatistics) else f", {found.n_folds} folds"
-    return f"{one.n_rows:,} rows, {one.n_features} features in {one.n_kernels} blocks{folds}"
+    blocks = numbered(one.n_kernels, "block")
+    return f"{one.n_rows:,} rows, {numbered(one.n_features, 'feature')} in {blocks}{folds}"
 
 
 def write_block_path(

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from kernelweave._errors import InputError
+from kernelweave._forms import numbered
 from kernelweave_app import runs
 from kernelweave_app.cli.arguments import READ_WHOLE, Columns, FoldBy, Folds, FoldSeed, Numbers, RowTables
 from kernelweave_app.cli.console import Steps, say
@@ -102,7 +103,7 @@ def _merged(rows: tuple[str, ...], out: Path) -> Any:
     paths = [path for path in paths if path.resolve() != out.resolve()]
     if not paths:
         raise InputError(f"There are no files to merge in {rows[0]}.")
-    say(f"Found {len(paths)} files.")
+    say(f"Found {numbered(len(paths), 'file')}.")
     found: Any = read_statistics(paths[0])
     with Steps("files", len(paths)) as steps:
         for path in paths[1:]:
@@ -211,9 +212,9 @@ def margins(
         with Steps("rows") as steps:
             features = RowFeatures(given, target=target, progress=steps.show, **how.arguments(given, target))
             steps.close()
-            say(
-                f"Read {features.n_samples:,} rows, {features.n_features} features in {features.n_kernels} blocks."
-            )
+            columns = numbered(features.n_features, "feature")
+            blocks = numbered(features.n_kernels, "block")
+            say(f"Read {features.n_samples:,} rows, {columns} in {blocks}.")
             if classifies:
                 features.as_labels()
             Cs = cs or list(np.geomspace(*RANGE, points) / features.sample_weight.sum())

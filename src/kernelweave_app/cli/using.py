@@ -236,5 +236,5 @@ def export(model: str, /, *, out: str, single: bool = False, seed: NoSeed = 0) -
     with writing():
         file = to_onnx(fitted, out, dtype="float32" if single else "float64")
     report(files=[out])
-    say(f"Found a {type(fitted).__name__} of {fitted.n_kernels_} kernels.")
+    say(f"Found a {type(fitted).__name__} of {numbered(fitted.n_kernels_, 'kernel')}.")
     say(f"Wrote {file.stat().st_size / 1e6:.2f} MB to {out}")

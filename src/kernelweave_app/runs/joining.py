@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from kernelweave._errors import InputError
-from kernelweave._forms import names_in
+from kernelweave._forms import names_in, numbered
 from kernelweave._types import DataFrame
 from kernelweave_app.runs.columns import need_column
 from kernelweave_app.runs.folders import read_kept
@@ -127,7 +127,7 @@ def join_tables(tables: Mapping[str, DataFrame], key: str, rows: str = "shared")
     for name, values in keys.items():
         if values.isna().any():
             raise InputError(
-                f"Table {name!r}: the key {key!r} is missing in {int(values.isna().sum())} rows."
+                f"Table {name!r}: the key {key!r} is missing in {numbered(int(values.isna().sum()), 'row')}."
             )
         if values.duplicated().any():
             again = values[values.duplicated()].iloc[0]

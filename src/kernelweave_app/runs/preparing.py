@@ -149,11 +149,15 @@ class Prepared:
     def facts(self, data: Joined) -> list[str]:
         """What was found in the tables, in sentences."""
         then = "their view is missing" if data.kinds else "they are left out"
+        one = "its view is missing" if data.kinds else "it is left out"
         lost = {view: len(keys) for view, keys in data.missing.items() if keys}
-        found = [f"Table {view} does not have {n} rows of other tables; {then}." for view, n in lost.items()]
+        found = [
+            f"Table {view} does not have {numbered(n, 'row')} of other tables; {then if n > 1 else one}."
+            for view, n in lost.items()
+        ]
         if self.n_dropped:
             negative = " or negative times" if self.task == SURVIVAL else ""
-            found.append(f"Left out {self.n_dropped} rows with missing values{negative}.")
+            found.append(f"Left out {numbered(self.n_dropped, 'row')} with missing values{negative}.")
         why = "" if self.reason == "as asked" else f", because {self.reason}"
         found.append(f"Task: {self.said}{why}.")
         for name, why in self.identifiers.items():

@@ -256,14 +256,16 @@ def describe_column(column: Series, name: str) -> Column:
         kind = "yes/no"
     elif kinds.is_numeric_dtype(column):
         values = known.to_numpy(dtype=np.float64)
-        kind = "whole number" if len(values) and (values % 1 == 0).all() else "number"
-        if len(values):
-            told = {
-                "low": values.min(),
-                "high": values.max(),
-                "mean": values.mean(),
-                "median": np.median(values),
-            }
+        with np.errstate(invalid="ignore"):  # of infinite cells
+            kind = "whole number" if len(values) and (values % 1 == 0).all() else "number"
+            if len(values):
+                told = {
+                    "low": values.min(),
+                    "high": values.max(),
+                    "mean": values.mean(),
+                    "median": np.median(values),
+                }
+        if told:
             told |= {"counts": histogram(values), "n_distinct": known.nunique()}
     elif kinds.is_datetime64_any_dtype(column) or date_format(column):
         kind = "date"
