@@ -407,7 +407,7 @@ def test_candidates_stand_beside_others_with_all_that_is_known_of_them():
     assert [tied.best_relax(k) for k in range(3)] == [1.0, 6.0, 5.0]
 
 
-def test_pooled_scores_leave_out_each_fold_of_each_division(rng):
+def test_pooled_scores_leave_out_each_fold_of_each_division(rng, monkeypatch):
     """By the definition, also where a score is not defined without a fold."""
     tests = [
         np.arange(4),
@@ -444,6 +444,12 @@ def test_pooled_scores_leave_out_each_fold_of_each_division(rng):
             assert len(known) == 2
             variance += 2 * known.var()
         assert errors[a] == pytest.approx(np.sqrt(2 * variance), rel=1e-12)
+    # a path of which only some points are scored at once
+    for most in (25, 1):
+        monkeypatch.setattr("kernelweave.fitting.folds.AT_ONCE", most)
+        long = pooled_scores(score, tests, [np.stack([own, own[::-1]], axis=1) for own in values])
+        np.testing.assert_array_equal(long[0], np.stack([scores, scores[::-1]], axis=1))
+        np.testing.assert_array_equal(long[1], np.stack([errors, errors[::-1]], axis=1))
     bare = pooled_scores(score, tests, values, errors=False)
     np.testing.assert_array_equal(bare[0], scores)
     assert bare[1].tolist() == [0.0, 0.0]

@@ -24,6 +24,7 @@ coefficients. That is for choosing C inside a fit; what estimates errors on new 
 
 from __future__ import annotations
 
+import math
 import numbers
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -74,6 +75,8 @@ Starts = Sequence[Array] | None
 #: The training rows of a fold, the problems on them, and its test rows.
 Part = tuple[Task, list[NormalizedProblem], NewRows[Any]]
 
+#: Decision values that are scored at once.
+AT_ONCE = 500_000
 #: Relative gap of the solutions that are only scored.
 SCORING_TOL = 1e-5
 
@@ -491,7 +494,15 @@ def pooled_scores(
     ----------
     B. Efron and C. Stein, The jackknife estimate of variance, Annals of Statistics 9 (1981).
     """
-    n_folds = len(values)
+    shape, n_folds = values[0].shape[:-2], len(values)
+    size, n_points = sum(own.size for own in values), math.prod(shape)
+    if n_points > 1 and size > AT_ONCE:
+        flat = [own.reshape(-1, *own.shape[-2:]) for own in values]
+        step = max(1, n_points * AT_ONCE // size)
+        blocks = [[own[k : k + step] for own in flat] for k in range(0, n_points, step)]
+        parts = [pooled_scores(score, tests, block, errors=errors) for block in blocks]
+        of_all, their_errors = (np.concatenate(one).reshape(shape) for one in zip(*parts, strict=True))
+        return of_all, their_errors
     rows, fold = np.concatenate(tests[:n_folds]), np.repeat(np.arange(n_folds), [*map(len, tests[:n_folds])])
     divisions, whole = divided(tests[:n_folds]), np.concatenate(values, axis=-2)
     inside = [np.isin(fold, folds) for folds in divisions]

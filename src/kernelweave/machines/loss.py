@@ -679,6 +679,11 @@ class Loss(InheritedTexts, ABC):
             Coefficients to start from.
         entry_error : float
             Error of the entries of K, as a fraction of ``sqrt(K_ii K_jj)``.
+
+        Returns
+        -------
+        Trained
+            Coefficients and intercept, with the bounds of which a certificate consists.
         """
         costs = machine.costs
         used = np.flatnonzero(costs > 0)
