@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._allowance import allowed, used_up
+from kernelweave._allowance import LEFT, Allowance, used_up
 from kernelweave.results import REACHED, Solution, Status, relative_gap
 
 P = TypeVar("P")
@@ -279,7 +279,9 @@ def minimise(
     """
     loop: Loop[Any] = Loop(max_iter, callback)
     found: Solution | None = None
-    with allowed(work=work):
+    outside = LEFT.get()
+    token = LEFT.set(outside if work is None else Allowance(outside.end, work))
+    try:
         for step in steps:
             if found is not None:
                 session.begin_at(found)
@@ -296,6 +298,8 @@ def minimise(
             found, status = after, after.certificate.status
             if status in ENDED or loop.n_iter >= max_iter or used_up():
                 break
+    finally:
+        LEFT.reset(token)
     assert found is not None
     gave_up = status is Status.MAX_ITER and loop.n_iter < max_iter
     return found.ended(Status.STALLED) if gave_up else found
