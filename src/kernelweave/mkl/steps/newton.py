@@ -71,7 +71,7 @@ class Newton(MarginStep):
         inner = LOOSEST
         known = math.inf  # gap at the last evaluation of all kernels
         while True:
-            weights = weight_set.of_shares(shares)
+            weights = weight_set.of_shares(shares) if weight_set.bent else shares
             at = session.solve(weights, inner, b)
             machine = at.machine
             b = machine.dual_coef
@@ -122,10 +122,11 @@ class Newton(MarginStep):
                 inner = min(inner, 0.1 * relative_gap(primal, own))
                 if machine.status in (Status.STALLED, Status.ROUNDING):
                     return machine.status
-            first, second = weight_set.slopes(shares[working])
-            gains = q * first
-            B = first[:, None] * session.machine.curvature(session.kernel, b, V) * first
-            B.flat[:: len(B) + 1] -= 0.5 * q * second
+            gains, B = q, session.machine.curvature(session.kernel, b, V)
+            if weight_set.bent:
+                first, second = weight_set.slopes(shares[working])
+                gains, B = q * first, first[:, None] * B * first
+                B.flat[:: len(B) + 1] -= 0.5 * q * second
             accepted = (primal, shares, gains, B)
             shares = newton_step(gains, shares, B, working, weight_set, damping)
 
@@ -140,7 +141,7 @@ def _first(session: Session, weight_set: ShareSet) -> tuple[Array, Array]:
     quadratic_forms = problem.quad(b)
     if weights is not None:
         # weights inside the set are scaled to its boundary
-        shares = weight_set.shares(weights)
+        shares = weight_set.shares(weights) if weight_set.bent else weights
         total = float(shares.sum())
         return (shares / total if total > 0.0 else np.full(m, 1.0 / m)), quadratic_forms
     shares = np.zeros(m)
@@ -151,7 +152,7 @@ def _first(session: Session, weight_set: ShareSet) -> tuple[Array, Array]:
 
 def _working_set(shares: Array, quadratic_forms: Array, weight_set: ShareSet) -> Index:
     """Active kernels, and those whose shares gain nearly as much as those of kernels that become active."""
-    gains = quadratic_forms * weight_set.slopes(shares)[0]
+    gains = quadratic_forms * weight_set.slopes(shares)[0] if weight_set.bent else quadratic_forms
     full = weight_set.fewest
     most = min(full - 1 + WORKING_MOST, len(gains))
     near = np.argpartition(-gains, most - 1)[:most]
