@@ -171,7 +171,9 @@ class Loop(Generic[P]):
             if look.counts:
                 self.n_iter += 1
             value, gap = look.objective, look.gap
-            left = relative_gap(value, gap) if look.left is None else look.left
+            left = look.left
+            if left is None:
+                left = gap / abs(value) if value else relative_gap(value, gap)
             entries = zip(limits.names, (value, left, float(look.n_active)), strict=True)
             for name, entry in (*entries, *look.more.items()):
                 # entries without a name are not stored
