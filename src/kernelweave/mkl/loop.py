@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._allowance import LEFT, Allowance, used_up
+from kernelweave._allowance import LEFT, limited, used_up
 from kernelweave.results import REACHED, Solution, Status, relative_gap
 
 P = TypeVar("P")
@@ -281,8 +281,7 @@ def minimise(
     """
     loop: Loop[Any] = Loop(max_iter, callback)
     found: Solution | None = None
-    outside = LEFT.get()
-    token = LEFT.set(outside if work is None else Allowance(outside.end, work))
+    token = limited(None, work)
     try:
         for step in steps:
             if found is not None:
