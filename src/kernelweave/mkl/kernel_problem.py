@@ -56,6 +56,8 @@ class KernelProblem(OnStack):
     least_squares: ClassVar[bool] = False
     #: Whether the machine depends on the weights, as `machine_at` says.
     varies: ClassVar[bool] = False
+    #: Coefficients of the last solution and their quadratic forms, which rank the kernels for the next one of a path.
+    last: ClassVar[tuple[Array, Array] | None] = None
 
     def at(self, C: float) -> KernelProblem:
         """The problem with another weight of the loss, and what is known of the kernels."""

@@ -113,7 +113,10 @@ class Newton(MarginStep):
             gap = own + outer
             # rounding errors take at most half of the tolerance
             arrived = gap <= 0.5 * wanted or (gap <= wanted and gap <= problem.allowed_gap(at, session.tol))
-            status = Status.CONVERGED if arrived else None
+            status = None
+            if arrived:
+                status = Status.CONVERGED
+                vars(problem)["last"] = b, q if len(working) == n_kernels else quadratic_forms
             yield Look(at, primal, gap, int(np.count_nonzero(weights)), status)
             # a warm machine within the tolerance does not change with the step: use a smaller tolerance
             inner = max(inner_tol(outer / abs(primal), session.tol) * 0.1**loop.idle, FINEST)
@@ -138,7 +141,8 @@ def _first(session: Session, weight_set: ShareSet) -> tuple[Array, Array]:
     if weights is None or b is None:
         b = session.solve(weight_set.start(m), LOOSEST, b).machine.dual_coef
         session.warm = WarmStart(weights, b)
-    quadratic_forms = problem.quad(b)
+    last = problem.last
+    quadratic_forms = last[1] if last is not None and last[0] is b else problem.quad(b)
     if weights is not None:
         # weights inside the set are scaled to its boundary
         shares = weight_set.shares(weights) if weight_set.bent else weights
