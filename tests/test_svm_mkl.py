@@ -1385,6 +1385,26 @@ def test_solutions_that_are_only_scored_are_not_certified(weight_set, rng, monke
     assert calls
 
 
+@pytest.mark.parametrize("weight_set", [Simplex(), ElasticNet(0.5)], ids=str)
+def test_a_path_ranks_kernels_by_the_quadratic_forms_of_the_solution_before(weight_set, rng, monkeypatch):
+    gram, y, _ = make_data("dense", rng)
+    problem = margin_problem(gram, y, 1.0, weight_set)
+    found = solve_problem(problem, "newton", tol=1e-6, certified=False)
+    after = problem.at(2.0)
+    assert after.last[0] is found.dual_coef
+    np.testing.assert_allclose(after.last[1], problem.quad(found.dual_coef), rtol=1e-12)
+    calls, plain = [], KernelProblem.quad
+    monkeypatch.setattr(KernelProblem, "quad", lambda *args: calls.append(1) or plain(*args))
+    start = WarmStart(found.weights, found.dual_coef)
+    known = solve_problem(after, "newton", tol=1e-6, warm=start, certified=False)
+    n_known = len(calls)
+    # coefficients that were not found last are ranked by their own
+    other = WarmStart(found.weights, found.dual_coef.copy())
+    again = solve_problem(problem.at(2.0), "newton", tol=1e-6, warm=other, certified=False)
+    assert len(calls) == 2 * n_known + 1
+    np.testing.assert_allclose(known.weights, again.weights, atol=1e-9)
+
+
 def test_folds_are_scored_without_certificates(rng, monkeypatch):
     X, calls = rng.normal(size=(40, 3)), []
     y = X[:, 0] + 0.3 * rng.normal(size=40) > 0

@@ -19,6 +19,7 @@ import kernelweave as kw
 from kernelweave.mkl.weight_sets import (
     AlternatingSet,
     CappedSimplex,
+    ElasticNet,
     LpBall,
     Orthant,
     Region,
@@ -340,6 +341,13 @@ class Fractions(ShareSet):
 
     def project(self, v):
         return Simplex().project(v)
+
+
+def test_a_set_knows_whether_it_has_formulas_for_shares():
+    assert not any(kind.bent for kind in (ShareSet, Simplex, CappedSimplex, Fractions))
+    assert ElasticNet.bent
+    for name in ("of_shares", "shares", "slopes"):
+        assert type("Own", (Fractions,), {name: getattr(ElasticNet, name)}).bent
 
 
 def _own(base=Floored, **methods):

@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from typing import Literal
 
@@ -39,14 +39,20 @@ def allowed(seconds: float | None = None, work: float | None = None) -> Iterator
     work : float, optional
         In place of the limit outside.
     """
-    outside = LEFT.get()
-    end = outside.end if seconds is None else min(outside.end, time.monotonic() + seconds)
-    inside = Allowance(end, outside.work if work is None else work)
-    token = LEFT.set(outside if seconds is None and work is None else inside)
+    token = limited(seconds, work)
     try:
         yield
     finally:
         LEFT.reset(token)
+
+
+def limited(seconds: float | None, work: float | None) -> Token[Allowance]:
+    """Limit what is solved from now on, until ``LEFT.reset(token)``: `allowed` without a block."""
+    outside = LEFT.get()
+    if seconds is None and work is None:
+        return LEFT.set(outside)
+    end = outside.end if seconds is None else min(outside.end, time.monotonic() + seconds)
+    return LEFT.set(Allowance(end, outside.work if work is None else work))
 
 
 def used_up() -> Literal["seconds", "work"] | None:

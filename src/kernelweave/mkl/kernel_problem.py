@@ -54,6 +54,10 @@ class KernelProblem(OnStack):
     #: Certificates of its solutions are its own.
     certifies_itself: ClassVar[bool] = True
     least_squares: ClassVar[bool] = False
+    #: Whether the machine depends on the weights, as `machine_at` says.
+    varies: ClassVar[bool] = False
+    #: Coefficients of the last solution and their quadratic forms, which rank the kernels for the next one of a path.
+    last: ClassVar[tuple[Array, Array] | None] = None
 
     def at(self, C: float) -> KernelProblem:
         """The problem with another weight of the loss, and what is known of the kernels."""
@@ -206,7 +210,7 @@ class Session(SessionOf["Point"]):
         K = self.kernel = self._room = np.empty((n, n)) if self._room is None else self._room
         gram.add_combination(weights * problem.scale, K, empty=True)
         core.mirror(K, threads_for(n))
-        machine = self.machine = problem.machine_at(weights)
+        machine = self.machine = problem.machine_at(weights) if problem.varies else problem.machine
         error = entry_error(int(gram.terms[weights > 0].sum()))
         return Point(weights, machine.loss.solve(machine, K, tol, b, error))
 

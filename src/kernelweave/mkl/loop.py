@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._allowance import allowed, used_up
+from kernelweave._allowance import LEFT, limited, used_up
 from kernelweave.results import REACHED, Solution, Status, relative_gap
 
 P = TypeVar("P")
@@ -171,7 +171,9 @@ class Loop(Generic[P]):
             if look.counts:
                 self.n_iter += 1
             value, gap = look.objective, look.gap
-            left = relative_gap(value, gap) if look.left is None else look.left
+            left = look.left
+            if left is None:
+                left = gap / abs(value) if value else relative_gap(value, gap)
             entries = zip(limits.names, (value, left, float(look.n_active)), strict=True)
             for name, entry in (*entries, *look.more.items()):
                 # entries without a name are not stored
@@ -279,7 +281,8 @@ def minimise(
     """
     loop: Loop[Any] = Loop(max_iter, callback)
     found: Solution | None = None
-    with allowed(work=work):
+    token = limited(None, work)
+    try:
         for step in steps:
             if found is not None:
                 session.begin_at(found)
@@ -296,6 +299,8 @@ def minimise(
             found, status = after, after.certificate.status
             if status in ENDED or loop.n_iter >= max_iter or used_up():
                 break
+    finally:
+        LEFT.reset(token)
     assert found is not None
     gave_up = status is Status.MAX_ITER and loop.n_iter < max_iter
     return found.ended(Status.STALLED) if gave_up else found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -315,6 +315,7 @@ class DoProblem(KernelProblem):
     """
 
     radii: Array
+    varies: ClassVar[bool] = True
 
     def machine_at(self, weights: Array) -> Machine:
         """The machine with C divided by the radius."""

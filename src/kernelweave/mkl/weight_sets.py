@@ -268,6 +268,14 @@ class ShareSet(WeightSet):
     """
 
     sparse: ClassVar[bool] = True
+    #: Whether phi is not the identity, whose values and slopes need no call.
+    bent: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Note whether there are formulas for phi."""
+        super().__init_subclass__(**options)
+        formulas = "of_shares", "shares", "slopes"
+        cls.bent = any(getattr(cls, name) is not getattr(ShareSet, name) for name in formulas)
 
     @property
     def largest(self) -> float:

@@ -71,7 +71,7 @@ class Newton(MarginStep):
         inner = LOOSEST
         known = math.inf  # gap at the last evaluation of all kernels
         while True:
-            weights = weight_set.of_shares(shares)
+            weights = weight_set.of_shares(shares) if weight_set.bent else shares
             at = session.solve(weights, inner, b)
             machine = at.machine
             b = machine.dual_coef
@@ -113,7 +113,10 @@ class Newton(MarginStep):
             gap = own + outer
             # rounding errors take at most half of the tolerance
             arrived = gap <= 0.5 * wanted or (gap <= wanted and gap <= problem.allowed_gap(at, session.tol))
-            status = Status.CONVERGED if arrived else None
+            status = None
+            if arrived:
+                status = Status.CONVERGED
+                vars(problem)["last"] = b, q if len(working) == n_kernels else quadratic_forms
             yield Look(at, primal, gap, int(np.count_nonzero(weights)), status)
             # a warm machine within the tolerance does not change with the step: use a smaller tolerance
             inner = max(inner_tol(outer / abs(primal), session.tol) * 0.1**loop.idle, FINEST)
@@ -122,10 +125,11 @@ class Newton(MarginStep):
                 inner = min(inner, 0.1 * relative_gap(primal, own))
                 if machine.status in (Status.STALLED, Status.ROUNDING):
                     return machine.status
-            first, second = weight_set.slopes(shares[working])
-            gains = q * first
-            B = first[:, None] * session.machine.curvature(session.kernel, b, V) * first
-            B.flat[:: len(B) + 1] -= 0.5 * q * second
+            gains, B = q, session.machine.curvature(session.kernel, b, V)
+            if weight_set.bent:
+                first, second = weight_set.slopes(shares[working])
+                gains, B = q * first, first[:, None] * B * first
+                B.flat[:: len(B) + 1] -= 0.5 * q * second
             accepted = (primal, shares, gains, B)
             shares = newton_step(gains, shares, B, working, weight_set, damping)
 
@@ -137,10 +141,11 @@ def _first(session: Session, weight_set: ShareSet) -> tuple[Array, Array]:
     if weights is None or b is None:
         b = session.solve(weight_set.start(m), LOOSEST, b).machine.dual_coef
         session.warm = WarmStart(weights, b)
-    quadratic_forms = problem.quad(b)
+    last = problem.last
+    quadratic_forms = last[1] if last is not None and last[0] is b else problem.quad(b)
     if weights is not None:
         # weights inside the set are scaled to its boundary
-        shares = weight_set.shares(weights)
+        shares = weight_set.shares(weights) if weight_set.bent else weights
         total = float(shares.sum())
         return (shares / total if total > 0.0 else np.full(m, 1.0 / m)), quadratic_forms
     shares = np.zeros(m)
@@ -151,7 +156,7 @@ def _first(session: Session, weight_set: ShareSet) -> tuple[Array, Array]:
 
 def _working_set(shares: Array, quadratic_forms: Array, weight_set: ShareSet) -> Index:
     """Active kernels, and those whose shares gain nearly as much as those of kernels that become active."""
-    gains = quadratic_forms * weight_set.slopes(shares)[0]
+    gains = quadratic_forms * weight_set.slopes(shares)[0] if weight_set.bent else quadratic_forms
     full = weight_set.fewest
     most = min(full - 1 + WORKING_MOST, len(gains))
     near = np.argpartition(-gains, most - 1)[:most]
