@@ -24,8 +24,8 @@ from kernelweave._types import Values
 from kernelweave.fitting.linear import LinearLayout, linear_layout
 from kernelweave.fitting.missing import Fillers, count_missing, fill, fit_fillers, refuse_missing
 from kernelweave.gram import FeatureGram, Gram, PackedGram, TileGram, check_semidefinite
-from kernelweave.gram.building import COMPRESSION, MAX_RANK_SHARE, Builder
-from kernelweave.gram.low_rank import highest_rank, hopeless, rows_to_see
+from kernelweave.gram.building import COMPRESSION, MAX_RANK_SHARE, Builder, highest_rank
+from kernelweave.gram.low_rank import hopeless, rows_to_see
 from kernelweave.kernels import (
     Kernel,
     Linear,
@@ -454,7 +454,7 @@ class TableSource(Source[Table]):
         rest = single[held:]
         most = max(highest_rank(n), 4)
         taken = factors.nbytes
-        for m, phi in self._features_of(sorted(set(range(self.n_kernels)).difference(single))):
+        for m, phi in self._features_of(sorted({*range(len(self.kernels))}.difference(single))):
             size = 0 if phi is None else 8 * phi.shape[0] * phi.shape[1]
             if phi is not None and phi.shape[0] <= most and taken + size <= room:
                 factors.add(m, to_dense(phi))
@@ -485,7 +485,7 @@ class TableSource(Source[Table]):
                 f"{self._room / 2**30:.3g} GiB. Allow more, or take fewer features."
             )
         rows = np.empty((total, n))
-        for m, phi in self._features_of(range(self.n_kernels)):
+        for m, phi in self._features_of(range(len(self.kernels))):
             rows[offsets[m] : offsets[m + 1]] = to_dense(phi)
         return FeatureGram(rows, offsets)
 

@@ -18,7 +18,7 @@ from kernelweave.machines.box import Trained
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.rounding import entry_error, imbalance, sum_error
 from kernelweave.mkl.certify import OUTSIDE, feasible, outside, term_error
-from kernelweave.mkl.loop import Loop, SessionOf, Step
+from kernelweave.mkl.loop import Loop, SessionOf, Step, most_work
 from kernelweave.mkl.weight_sets import ShareSet, WeightSet
 from kernelweave.results import Certificate, Solution, Statement, Status, WarmStart
 
@@ -107,6 +107,11 @@ class KernelProblem(OnStack):
         """Whether the set of weights is more than a point, and the dual of the machine a quadratic program."""
         fits = isinstance(self.weight_set, ShareSet) and self.weight_set.has_interior(self.n_kernels)
         return fits and self.machine.loss.quadratic and self.machine.fit_intercept
+
+    @cached_property
+    def most_work(self) -> float:
+        """Rounds and systems of all machines of one solution, at most, unless iterations are limited."""
+        return most_work(self.gram.n_samples, self.gram.n_kernels)
 
     def quad_of(self, b: Array, V: Array) -> Array:
         """`quad` from the `products` V of all kernels with b."""

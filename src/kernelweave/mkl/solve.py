@@ -36,7 +36,7 @@ from kernelweave.mkl.features.ridge_paths import (
 )
 from kernelweave.mkl.features.row_newton import check_for_chunks, solve_on_chunks
 from kernelweave.mkl.kernel_problem import KernelProblem, MarginStep, Session
-from kernelweave.mkl.loop import Callback, minimise, most_work
+from kernelweave.mkl.loop import Callback, minimise
 from kernelweave.mkl.problem import MarginForm, Problem, RidgeForm
 from kernelweave.mkl.regularization import criteria_along, join_outputs, relax_path, squeeze
 from kernelweave.mkl.ridge_problem import RidgeProblem
@@ -433,7 +433,7 @@ def solve_problem(
     """
     steps = steps_of(method, problem) if isinstance(method, str) else method
     session = Session(problem, tol, warm or WarmStart(), certified)
-    work = None if max_iter is not None else most_work(problem.gram.n_samples, problem.n_kernels)
+    work = None if max_iter is not None else problem.most_work
     return minimise(session, steps, max_iter=max_iter or MOST, callback=callback, work=work)
 
 
