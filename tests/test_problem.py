@@ -20,7 +20,7 @@ from kernelweave.machines.rounding import balanced
 from kernelweave.mkl import published
 from kernelweave.mkl.certify import feasible, of_null, outside, term_error
 from kernelweave.mkl.kernel_problem import KernelProblem, OnStack
-from kernelweave.mkl.problem import make_kernel_problem, make_ridge_form
+from kernelweave.mkl.problem import make_ridge_form
 from kernelweave.mkl.solve import METHODS, _features_of, check_simplex, check_warm, confirmed, steps_of
 from kernelweave.results import WarmStart
 from known_sets import KNOWN
@@ -174,28 +174,22 @@ def test_options_of_kernel_problems_reach_the_machine(rows):
     _, gram, t, labels, weight = rows
     factors = np.array([0.5, 3.0, 1.5])
     for fit_intercept in (True, False):
-        problem = make_kernel_problem(
-            gram, t, 3.0, kw.weight_sets.LpBall(2.0),
-            loss="epsilon-insensitive", epsilon=0.3, sample_weight=weight, scale=factors, fit_intercept=fit_intercept,
-        )  # fmt: skip
+        loss = kw.losses.EpsilonInsensitive(0.3)
+        problem = kw.Problem(
+            gram, t, loss, kw.weight_sets.LpBall(2.0), 3.0, weight, factors, fit_intercept=fit_intercept
+        ).form
         machine = problem.machine
-        assert (machine.loss, machine.C, machine.fit_intercept) == (
-            kw.losses.EpsilonInsensitive(0.3),
-            3.0,
-            fit_intercept,
-        )
+        assert (machine.loss, machine.C, machine.fit_intercept) == (loss, 3.0, fit_intercept)
         np.testing.assert_allclose(machine.costs, 3.0 * weight)
         np.testing.assert_array_equal(problem.scale, factors)
         assert isinstance(problem.weight_set, kw.weight_sets.LpBall)
-    default = make_kernel_problem(gram, labels, 1.0, "simplex").machine
+    default = kw.Problem(gram, labels, "hinge").form.machine
     assert (default.loss, default.fit_intercept) == (kw.losses.Hinge(), True)
-    assert (
-        make_kernel_problem(gram, t, 1.0, "simplex", loss="epsilon-insensitive").machine.loss.epsilon == 0.1
-    )
+    assert kw.Problem(gram, t, "epsilon-insensitive").form.machine.loss.epsilon == 0.1
     # rows that do not count may have any label
     labels = labels.copy()
     labels[weight == 0] = -labels[weight == 0]
-    assert make_kernel_problem(gram, labels, 1.0, "simplex", sample_weight=weight).machine.y.shape == (50,)
+    assert kw.Problem(gram, labels, "hinge", sample_weight=weight).form.machine.y.shape == (50,)
 
 
 #: Steps of each method on each kind of sets; a method that a set does not have is refused.
@@ -220,7 +214,7 @@ SETS_OF_STEPS = {
 @pytest.mark.parametrize("name", STEPS)
 def test_methods_are_sequences_of_steps(name, rows):
     _, gram, _, labels, _ = rows
-    problem = make_kernel_problem(gram, labels, C, SETS_OF_STEPS[name])
+    problem = kw.Problem(gram, labels, "hinge", SETS_OF_STEPS[name], C).form
     for method in (*METHODS, "none"):
         if method in STEPS[name]:
             found = steps_of(method, problem)
