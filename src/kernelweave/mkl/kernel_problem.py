@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -26,6 +27,9 @@ from kernelweave.results import Certificate, Solution, Statement, Status, WarmSt
 INNER_SHARE = 0.1
 LOOSEST = 1e-2
 FINEST = 1e-16
+
+#: Of a solution whose numbers have not been certified yet.
+UNKNOWN = Certificate("joint", math.inf, -math.inf, math.inf)
 
 
 class OnStack:
@@ -250,22 +254,22 @@ class Session(SessionOf["Point"]):
     ) -> Solution:
         """The solution, with the certificate that the problem gives its numbers, by a proof if there is one."""
         machine = at.machine
-        found = partial(
-            Solution,
+        found = Solution(
             at.weights,
             machine.dual_coef,
             machine.intercept,
-            n_iter=loop.n_iter,
+            UNKNOWN,
+            loop.n_iter,
+            loop.arrays(),
             n_machines=self.n_machines,
-            trace=loop.arrays(),
             proof=np.empty((0, 0)) if proof is None else proof,
         )
         if not self.certified and status is Status.CONVERGED and loop.best is not None:
             bounds = machine.primal, loop.best.gap, machine.rounding
         else:
-            own = self.problem.certify(found(certificate=machine.certificate))
+            own = self.problem.certify(found)
             bounds = own.primal, own.own_gap, own.rounding
-        return found(certificate=Certificate.of(kind, *bounds, status, tol=self.tol))
+        return replace(found, certificate=Certificate.of(kind, *bounds, status, tol=self.tol))
 
 
 @dataclass(frozen=True, eq=False)
