@@ -15,7 +15,6 @@ from kernelweave.learners import CardinalityMKL
 from kernelweave.mkl import cardinality
 from kernelweave.mkl.branch_and_bound import Search, Subsets
 from kernelweave.mkl.cardinality import CardinalityProblem, Kernels, solve_cardinality
-from kernelweave.mkl.problem import make_kernel_problem as make_problem
 from kernelweave.mkl.simplex_ridge import spread
 from kernelweave.results import Status, WarmStart
 from oracles import simplex_dual_by_conic
@@ -80,7 +79,7 @@ def test_no_subset_is_better(loss, ridge, rng):
 def test_of_given_kernels_the_gap_says_how_it_ended(loss, rng):
     gram, y = bank(rng, n_kernels=5, loss=loss)
     best = simplex_dual_by_conic(gram, y, np.full(len(y), 2.0), loss, ridge=3.0)
-    problem = CardinalityProblem(make_problem(gram, y, 2.0, "simplex", loss=loss), 5, 3.0)
+    problem = CardinalityProblem(kw.Problem(gram, y, loss, "simplex", 2.0).form, 5, 3.0)
     for tol, status in ((1e-2, Status.CONVERGED), (1e-7, Status.CONVERGED), (1e-15, Status.ROUNDING)):
         found = cardinality.solve_convex(problem, np.arange(5), tol)
         assert found.status is status
@@ -96,7 +95,7 @@ def test_searches_that_branch_end_with_the_best_subset(seed):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(30, 8))
     gram, y = X[:, None, :] * X[None, :, :], np.sign(X[:, :6] @ rng.uniform(0.8, 1.2, 6))
-    problem = CardinalityProblem(make_problem(gram, y, 5.0, "simplex"), 4)
+    problem = CardinalityProblem(kw.Problem(gram, y, "hinge", "simplex", 5.0).form, 4)
     found = solve_cardinality(problem, tol=1e-6)
     every = [cardinality.solve_convex(problem, np.array(S), 1e-8).primal for S in combinations(range(8), 4)]
     assert found.status is Status.CONVERGED
@@ -169,7 +168,7 @@ def test_kernels_of_zeros_alone(rng):
 def test_bounds_of_the_pool_lie_below_every_subset(loss, ridge, rng):
     """Coefficients of some subsets bound all others, and agree with their own."""
     gram, y = bank(rng, n_kernels=6, loss=loss)
-    problem = CardinalityProblem(make_problem(gram, y, 2.0, "simplex", loss=loss), 3, ridge)
+    problem = CardinalityProblem(kw.Problem(gram, y, loss, "simplex", 2.0).form, 3, ridge)
     kernels = Kernels(problem, 1e-6)
     for S in ([0], [1, 4], [2, 3, 5], [0, 1, 2, 3, 4, 5]):
         own = kernels.compute(np.array(S))
@@ -195,7 +194,7 @@ def test_bounds_of_the_pool_lie_below_every_subset(loss, ridge, rng):
 @pytest.mark.parametrize("ridge", [0.0, 2.0])
 def test_what_is_needed_is_in_every_better_subset(ridge, rng):
     gram, y = bank(rng)
-    problem = CardinalityProblem(make_problem(gram, y, 2.0, "simplex"), 3, ridge)
+    problem = CardinalityProblem(kw.Problem(gram, y, "hinge", "simplex", 2.0).form, 3, ridge)
     kernels = Kernels(problem, 1e-6)
     found = kernels.compute(np.array([0, 1, 2]))
     kernels.compute(np.array([3]))
@@ -310,7 +309,8 @@ def test_a_wrong_start_costs_time_alone(rng):
     assert warm.primal == pytest.approx(cold.primal, rel=1e-6)
     assert warm.status is Status.CONVERGED
     assert (
-        warm.verify(CardinalityProblem(make_problem(gram, y, 1.0, "simplex"), 3)).status is Status.CONVERGED
+        warm.verify(CardinalityProblem(kw.Problem(gram, y, "hinge", "simplex", 1.0).form, 3)).status
+        is Status.CONVERGED
     )
 
 
@@ -335,7 +335,7 @@ def test_the_proof_can_be_checked_and_refuses_what_is_wrong(ridge):
     from dataclasses import replace
 
     gram, y = hard(n_kernels=12)
-    problem = CardinalityProblem(make_problem(gram, y, 3.0, "simplex"), 3, ridge)
+    problem = CardinalityProblem(kw.Problem(gram, y, "hinge", "simplex", 3.0).form, 3, ridge)
     found = solve_cardinality(problem, tol=1e-6)
     short = solve_cardinality(problem, tol=1e-6, max_iter=3)
     for solution in (found, short):

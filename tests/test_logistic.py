@@ -13,7 +13,6 @@ from kernelweave.gram import as_gram
 from kernelweave.machines.losses import Logistic
 from kernelweave.machines.machine import Machine, OnKernel
 from kernelweave.mkl.families import WeightedSum
-from kernelweave.mkl.problem import make_kernel_problem as make_problem
 from kernelweave.mkl.steps.rkl import RadiusProblem
 from kernelweave.results import Status
 
@@ -108,7 +107,7 @@ def test_weights_over_every_set(data, weight_set, method):
     tol = 1e-6 if method == "cutting-plane" else 1e-8
     found = kw.solve_svm_mkl(gram, y, 3.0, weight_set, loss="logistic", solver=method, tol=tol)
     assert found.status is Status.CONVERGED
-    again = found.verify(make_problem(gram, y, 3.0, weight_set, loss="logistic"))
+    again = found.verify(kw.Problem(gram, y, "logistic", weight_set, 3.0).form)
     assert again.status is found.status
     known = kw.solve_svm_mkl(gram, y, 3.0, weight_set, loss="logistic", tol=1e-9)
     assert abs(found.primal - known.primal) <= found.gap + known.gap

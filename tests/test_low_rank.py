@@ -12,7 +12,8 @@ from kernelweave._loops import numpy_core, packed_length
 from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.stacks import KernelBank, StackSource
 from kernelweave.gram import FactorGram, gram_from_stack
-from kernelweave.gram.low_rank import follows, highest_rank, hopeless, hopeless_triangle, rows_to_see
+from kernelweave.gram.building import highest_rank
+from kernelweave.gram.low_rank import follows, hopeless, hopeless_triangle, rows_to_see
 from kernelweave.kernels import RBF, ArcCosine, Laplacian, Linear, Polynomial
 from kernelweave.views import Table, as_table
 

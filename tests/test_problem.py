@@ -1,6 +1,6 @@
 """One problem, one answer: `Problem`, `solve` and `certify` on every operator, loss and set of weights.
 
-Modules: `mkl/problem`, `mkl/solve`, `mkl/certify`, `mkl/on_stack`, `mkl/published`, `mkl/kernel_problem`,
+Modules: `mkl/problem`, `mkl/solve`, `mkl/certify`, `mkl/published`, `mkl/kernel_problem`,
 `mkl/features/problem`.
 """
 
@@ -18,15 +18,9 @@ from kernelweave.gram import FactorGram, as_gram, gram_from_stack
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.rounding import balanced
 from kernelweave.mkl import published
-from kernelweave.mkl.certify import (
-    feasible,
-    of_null,
-    outside,
-    quadratic_form_errors,
-    term_error,
-)
-from kernelweave.mkl.on_stack import OnStack
-from kernelweave.mkl.problem import make_kernel_problem, make_ridge_form
+from kernelweave.mkl.certify import feasible, of_null, outside, term_error
+from kernelweave.mkl.kernel_problem import KernelProblem, OnStack
+from kernelweave.mkl.problem import make_ridge_form
 from kernelweave.mkl.solve import METHODS, _features_of, check_simplex, check_warm, confirmed, steps_of
 from kernelweave.results import WarmStart
 from known_sets import KNOWN
@@ -112,18 +106,21 @@ def test_the_intercept_is_a_choice(loss, fit_intercept, rows):
 
 def test_errors_of_quadratic_forms_count_a_sum_that_is_not_zero(rows):
     """Rounding alone is below 1e-13 of the sizes; subtracting the sum moves forms by no more than is said."""
-    _, gram, _, _, _ = rows
-    scale, held = np.array([0.5, 2.0, 1.0]), as_gram(gram)
+    _, gram, _, labels, _ = rows
+    scale = np.array([0.5, 2.0, 1.0])
+    machine = Machine(labels, 1.0, kw.losses.Hinge(), None, fit_intercept=True)
+    problem = KernelProblem(as_gram(gram), machine, scale, kw.weight_sets.Simplex())
+    plain = replace(problem, machine=replace(machine, fit_intercept=False))
     b = np.random.default_rng(0).normal(size=50)
     b -= b.mean()
     size = scale * np.square(np.sqrt(np.einsum("iim->mi", gram)) @ np.abs(b))
     for apart in (0.0, 1e-9, 1e-5, 1e-2):
         some = b + apart * np.abs(b)
         q, even = (scale * np.einsum("i,ijm,j->m", c, gram, c) for c in (some, balanced(some)))
-        errors = quadratic_form_errors(held, scale, some, q)
+        errors = problem.quad_error(some, q)
         assert (errors >= np.abs(q - even) * (1.0 - 1e-6)).all()
         assert (errors <= 1e-13 * size + 2.0 * apart * size).all()
-        assert (quadratic_form_errors(held, scale, some, q, fit_intercept=False) <= 1e-13 * size).all()
+        assert (plain.quad_error(some, q) <= 1e-13 * size).all()
 
 
 def test_the_certificate_of_a_function_of_zero_has_no_unit():
@@ -177,28 +174,22 @@ def test_options_of_kernel_problems_reach_the_machine(rows):
     _, gram, t, labels, weight = rows
     factors = np.array([0.5, 3.0, 1.5])
     for fit_intercept in (True, False):
-        problem = make_kernel_problem(
-            gram, t, 3.0, kw.weight_sets.LpBall(2.0),
-            loss="epsilon-insensitive", epsilon=0.3, sample_weight=weight, scale=factors, fit_intercept=fit_intercept,
-        )  # fmt: skip
+        loss = kw.losses.EpsilonInsensitive(0.3)
+        problem = kw.Problem(
+            gram, t, loss, kw.weight_sets.LpBall(2.0), 3.0, weight, factors, fit_intercept=fit_intercept
+        ).form
         machine = problem.machine
-        assert (machine.loss, machine.C, machine.fit_intercept) == (
-            kw.losses.EpsilonInsensitive(0.3),
-            3.0,
-            fit_intercept,
-        )
+        assert (machine.loss, machine.C, machine.fit_intercept) == (loss, 3.0, fit_intercept)
         np.testing.assert_allclose(machine.costs, 3.0 * weight)
         np.testing.assert_array_equal(problem.scale, factors)
         assert isinstance(problem.weight_set, kw.weight_sets.LpBall)
-    default = make_kernel_problem(gram, labels, 1.0, "simplex").machine
+    default = kw.Problem(gram, labels, "hinge").form.machine
     assert (default.loss, default.fit_intercept) == (kw.losses.Hinge(), True)
-    assert (
-        make_kernel_problem(gram, t, 1.0, "simplex", loss="epsilon-insensitive").machine.loss.epsilon == 0.1
-    )
+    assert kw.Problem(gram, t, "epsilon-insensitive").form.machine.loss.epsilon == 0.1
     # rows that do not count may have any label
     labels = labels.copy()
     labels[weight == 0] = -labels[weight == 0]
-    assert make_kernel_problem(gram, labels, 1.0, "simplex", sample_weight=weight).machine.y.shape == (50,)
+    assert kw.Problem(gram, labels, "hinge", sample_weight=weight).form.machine.y.shape == (50,)
 
 
 #: Steps of each method on each kind of sets; a method that a set does not have is refused.
@@ -223,7 +214,7 @@ SETS_OF_STEPS = {
 @pytest.mark.parametrize("name", STEPS)
 def test_methods_are_sequences_of_steps(name, rows):
     _, gram, _, labels, _ = rows
-    problem = make_kernel_problem(gram, labels, C, SETS_OF_STEPS[name])
+    problem = kw.Problem(gram, labels, "hinge", SETS_OF_STEPS[name], C).form
     for method in (*METHODS, "none"):
         if method in STEPS[name]:
             found = steps_of(method, problem)
@@ -565,7 +556,8 @@ def test_bounds_of_truncated_kernels(fixed, recorded):
     recorded("errors", [1e12 * np.asarray(one) for one in away], rtol=0.1)
     # coefficients whose sum is not zero
     for intercept in (True, False):
-        wrong = quadratic_form_errors(problem.gram, problem.scale, b + 0.01, q, fit_intercept=intercept)
+        machine = replace(problem.machine, fit_intercept=intercept)
+        wrong = replace(problem, machine=machine).quad_error(b + 0.01, q)
         recorded(f"errors {intercept}", wrong if intercept else 1e12 * wrong, **NEAR)
     recorded("of the dual term", [1e12 * term_error(problem.machine, b)], **NEAR)
 

@@ -24,7 +24,6 @@ from kernelweave.machines.machine import Machine
 from kernelweave.machines.svm import solve_l2svc, solve_svc, solve_svr
 from kernelweave.mkl.kernel_problem import KernelProblem, Session
 from kernelweave.mkl.loop import minimise
-from kernelweave.mkl.problem import make_kernel_problem as margin_problem
 from kernelweave.mkl.solve import solve_problem
 from kernelweave.mkl.steps import dual_newton, interior_point, newton
 from kernelweave.mkl.svm_mkl import solve_svm_mkl
@@ -1307,7 +1306,7 @@ def test_newton_on_coefficients_doubles_the_digits(p, loss, rng):
 def test_newton_on_coefficients_on_a_line(rng):
     """A step that raises the objective is shortened, and its weights are those of the shorter one."""
     gram, y, _ = make_data("dense", rng)
-    problem = margin_problem(gram, y, 10.0, LpBall(1.05))
+    problem = kw.Problem(gram, y, "hinge", LpBall(1.05), 10.0).form
     V = [problem.products(b, np.arange(problem.n_kernels)) for b in (y - y.mean(), -3.0 * (y - y.mean()))]
     ends = [y - y.mean(), -3.0 * (y - y.mean())]
     first = dual_newton.objective(problem, ends[0], V[0])
@@ -1335,7 +1334,7 @@ def test_the_closed_form_does_not_repeat_a_machine_that_can_do_no_better(weight_
     found = solve(gram, y, 1.0, weight_set, solver="closed-form")
     # what machines say of themselves does not change the certificate, which the problem gives
     assert (
-        found.certificate.checked_by(margin_problem(gram, y, 1.0, weight_set).certify(found)).status
+        found.certificate.checked_by(kw.Problem(gram, y, "hinge", weight_set, 1.0).form.certify(found)).status
         is found.status
     )
     assert found.n_machines <= 10
@@ -1345,7 +1344,7 @@ def test_a_step_of_cutting_planes_forgets_the_problem_before():
     gram, y, _ = columns(50, 6)
     step = CuttingPlane()
     # bounds of the larger C lie above the optimum of the smaller one
-    large, small = (margin_problem(gram, y, C, "simplex") for C in (10.0, 0.1))
+    large, small = (kw.Problem(gram, y, "hinge", "simplex", C).form for C in (10.0, 0.1))
     minimise(Session(large, 1e-6, WarmStart()), [step], max_iter=200)
     found = minimise(Session(small, 1e-6, WarmStart()), [step], max_iter=200)
     oracle = solve_svm_mkl(gram, y, 0.1, tol=1e-9)
@@ -1367,7 +1366,7 @@ def test_an_interior_point_without_a_finite_gap_says_so(monkeypatch):
 def test_solutions_that_are_only_scored_are_not_certified(weight_set, rng, monkeypatch):
     """They are the same, and their gap is that of the step: of the machine and of other weights together."""
     gram, y, _ = make_data("dense", rng)
-    problem = margin_problem(gram, y, 1.0, weight_set)
+    problem = kw.Problem(gram, y, "hinge", weight_set, 1.0).form
     whole = solve_problem(problem, tol=1e-6)
     calls = []
     plain = type(problem).certify

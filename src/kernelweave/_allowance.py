@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 
@@ -63,6 +64,7 @@ def used_up() -> Literal["seconds", "work"] | None:
     return "work" if left.work < 0.0 else None
 
 
+@cache
 def machine_memory() -> float | None:
     """Bytes of physical memory; None where the system does not say."""
     try:

@@ -313,7 +313,8 @@ class BaseMKL(CallbackSupportMixin, ReadingMixin):
         n_rows = rows.n_rows if isinstance(rows, Table) else rows.n_samples
         targets = self._read_targets(y, sample_weight, n_rows)
         learner = self._checked_learner()
-        normalizer = normalizers.resolve(self._default_normalizer())
+        rule = self._default_normalizer()
+        normalizer = normalizers.resolve(rule)
         weights = targets.sample_weight
         kept = np.arange(n_rows) if weights is None else np.flatnonzero(weights > 0)
         labels, weights = targets.labels[kept], None if weights is None else weights[kept]
@@ -355,9 +356,9 @@ class BaseMKL(CallbackSupportMixin, ReadingMixin):
             if self._is_plain:
                 self.defaults_["left_out"] = left_out(problems[0], source.names)
             if isinstance(self.normalize, str) and self.normalize == "auto":
-                self.defaults_["normalize"] = NORMALIZERS_SAID[str(self._default_normalizer())]
+                self.defaults_["normalize"] = NORMALIZERS_SAID[str(rule)]
             if self.learner is None:
-                self.defaults_["learner"] = LEARNERS_SAID[type(self._default_learner()).__name__]
+                self.defaults_["learner"] = LEARNERS_SAID[type(learner).__name__]
             candidates = self._candidates_of(task, problems, learner, labels, folds)
             if candidates.scores is not None:
                 candidates = self._of_targets(candidates, task, learner)

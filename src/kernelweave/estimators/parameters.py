@@ -202,7 +202,10 @@ class Parameters(BaseEstimator):
 
     def _resolved_learner(self) -> learners.Learner:
         """The learner with the regularisation parameter, tolerance, iterations and processes of the estimator."""
-        learner = clone(self._default_learner() if self.learner is None else learners.resolve(self.learner))
+        learner = self._default_learner() if self.learner is None else learners.resolve(self.learner)
+        if learner is self.learner:
+            # what is set here is not the user's
+            learner = clone(learner)
         for name, value in (("C", self.C), ("alpha", self.alpha)):
             if value is None:
                 continue

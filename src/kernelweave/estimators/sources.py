@@ -18,7 +18,7 @@ from kernelweave._types import Features
 from kernelweave.fitting.missing import fill, fit_fillers, missing_cells, refuse_empty, refuse_missing
 from kernelweave.fitting.partial import PartialSource
 from kernelweave.fitting.source import Source, TableSource
-from kernelweave.gram.low_rank import highest_rank
+from kernelweave.gram.building import highest_rank
 from kernelweave.kernels import (
     MAPS,
     FeatureMap,

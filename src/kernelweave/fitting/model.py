@@ -153,7 +153,8 @@ class Model:
             normalizers=tuple(s.problem.normalizer for s in solved),
             weights=results[0].weights if len(results) == 1 else np.array([r.weights for r in results]),
             dual_coef=np.column_stack([r.dual_coef for r in results]),
-            intercept=np.concatenate([s.intercept for s in solved])
+            # fixed beforehand, and learnt
+            intercept=np.concatenate([s.problem.intercept + s.solution.intercept for s in solved])
             + sum(one for one in (shift, offset) if one is not None),
             owner=np.repeat(np.arange(len(solved)), [len(s.problem.intercept) for s in solved]),
             layers=tuple(layers) if any(layers) else (),

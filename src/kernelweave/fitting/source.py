@@ -24,8 +24,8 @@ from kernelweave._types import Values
 from kernelweave.fitting.linear import LinearLayout, linear_layout
 from kernelweave.fitting.missing import Fillers, count_missing, fill, fit_fillers, refuse_missing
 from kernelweave.gram import FeatureGram, Gram, PackedGram, TileGram, check_semidefinite
-from kernelweave.gram.building import COMPRESSION, MAX_RANK_SHARE, Builder
-from kernelweave.gram.low_rank import highest_rank, hopeless, rows_to_see
+from kernelweave.gram.building import COMPRESSION, MAX_RANK_SHARE, Builder, highest_rank
+from kernelweave.gram.low_rank import hopeless, rows_to_see
 from kernelweave.kernels import (
     Kernel,
     Linear,
@@ -454,7 +454,7 @@ class TableSource(Source[Table]):
         rest = single[held:]
         most = max(highest_rank(n), 4)
         taken = factors.nbytes
-        for m, phi in self._features_of(sorted(set(range(self.n_kernels)).difference(single))):
+        for m, phi in self._features_of(sorted({*range(len(self.kernels))}.difference(single))):
             size = 0 if phi is None else 8 * phi.shape[0] * phi.shape[1]
             if phi is not None and phi.shape[0] <= most and taken + size <= room:
                 factors.add(m, to_dense(phi))
@@ -485,7 +485,7 @@ class TableSource(Source[Table]):
                 f"{self._room / 2**30:.3g} GiB. Allow more, or take fewer features."
             )
         rows = np.empty((total, n))
-        for m, phi in self._features_of(range(self.n_kernels)):
+        for m, phi in self._features_of(range(len(self.kernels))):
             rows[offsets[m] : offsets[m + 1]] = to_dense(phi)
         return FeatureGram(rows, offsets)
 
@@ -501,9 +501,11 @@ class TableSource(Source[Table]):
         needed = 8.0 * len(rest) * packed_length(n) + max(0.0, scratch - SMALL_CHANGE)
         if builder.nbytes + needed <= self.max_memory or not len(rest):
             builder.packed = np.empty((len(rest), packed_length(n)))
-            for group in self._groups(rest):
-                shared = self.kernels[group[0]].base.statistic is not None
-                A: Any = self._statistic(int(group[0]), self.table) if shared else None
+            for group in self._groups(rest).values():
+                first = self.kernels[group[0]]
+                shared = first.base.statistic is not None
+                # their prepared columns, categorical ones as indicators
+                A: Any = first.base._compared(self.table.select(first.columns)) if shared else None
                 tried = shared and not np.isin(group, checked).any()
                 if tried:
                     group = self._add_factors(group, A, builder)
@@ -628,24 +630,15 @@ class TableSource(Source[Table]):
 
         return TileGram(block, diagonals, tile_rows=max(1, TILE_BYTES // (8 * self.n_samples)))
 
-    def _groups(self, kernels: Rows) -> list[Rows]:
-        """Kernels that share a pairwise statistic of the same columns."""
+    def _groups(self, kernels: Rows) -> dict[Any, Rows]:
+        """Kernels that share a pairwise statistic of the same columns, by statistic, preparation and columns."""
         groups: dict[Any, list[int]] = {}
-        for m in kernels:
-            groups.setdefault(self._statistic_key(int(m)), []).append(int(m))
-        return list(map(np.array, groups.values()))
-
-    def _statistic_key(self, m: int) -> Any:
-        base = self.kernels[m].base
-        if base.statistic is None:
-            return ("alone", m)
-        chosen = self._columns[m]
-        return (base.statistic, base.preparation, None if chosen is None else tuple(chosen.tolist()))
-
-    def _statistic(self, m: int, table: Table) -> Array:
-        """The prepared columns of kernel m, categorical ones as indicators."""
-        kernel = self.kernels[m]
-        return kernel.base._compared(table.select(kernel.columns))
+        for m in map(int, kernels):
+            base, chosen = self.kernels[m].base, self._columns[m]
+            columns = None if chosen is None else tuple(chosen.tolist())
+            key = ("alone", m) if base.statistic is None else (base.statistic, base.preparation, columns)
+            groups.setdefault(key, []).append(m)
+        return {key: np.array(members) for key, members in groups.items()}
 
     def _fill(self, group: Rows, A: Array | None, packed: Array) -> None:
         """Fill packed triangles of kernels that share a statistic of columns A, a few rows of it at a time."""
@@ -731,7 +724,7 @@ class TableSource(Source[Table]):
             yield where, table if step >= table.n_rows else table.rows(np.arange(where.start, where.stop))
 
     def cross(self, queries: Table, kernels: Rows) -> Iterator[tuple[slice, int, Array]]:
-        groups = [_Compared(self, group) for group in self._groups(kernels)]
+        groups = [_Compared(self, *group) for group in self._groups(kernels).items()]
         for where, part in self._chunks(queries, any(group.statistic is None for group in groups)):
             for group in groups:
                 for m, K in group.values(part, {}):
@@ -743,8 +736,8 @@ class TableSource(Source[Table]):
             return super().products(kernels, coefs)
 
         groups = [
-            _Compared(self, group, lambda m: self._projected(m, coefs(m).T).T)
-            for group in self._groups(kernels)
+            _Compared(self, *group, lambda m: self._projected(m, coefs(m).T).T)
+            for group in self._groups(kernels).items()
         ]
         called = any(group.statistic is None for group in groups)
 
@@ -764,13 +757,17 @@ class _Compared:
     Parameters
     ----------
     source : TableSource
+    key : tuple
+        The statistic, and the preparation and the columns that it is of.
     group : array of int
         The kernels.
     coefs : callable, optional
         Coefficients of a kernel, (n_samples, n_vectors), for products. Rows that have none are left out.
     """
 
-    def __init__(self, source: TableSource, group: Rows, coefs: Callable[[int], Array] | None = None) -> None:
+    def __init__(
+        self, source: TableSource, key: Any, group: Rows, coefs: Callable[[int], Array] | None = None
+    ) -> None:
         self.source, self.group = source, group.tolist()
         self.bases = [source.kernels[m].base for m in self.group]
         self.decays = [base.decay for base in self.bases]
@@ -781,9 +778,9 @@ class _Compared:
             self.coefs = [np.ascontiguousarray(C[:, used]) for C in self.coefs]
         self.needs_norms = any(base.needs_norms for base in self.bases)
         if self.statistic is not None:
-            B = source._statistic(self.group[0], self.table)
-            self.others, self.key = Others.of(self.statistic, B), source._statistic_key(self.group[0])[1:]
-            self.columns = source.kernels[self.group[0]].columns
+            self.key, self.columns = key[1:], source.kernels[self.group[0]].columns
+            B = self.bases[0]._compared(self.table.select(self.columns))
+            self.others = Others.of(self.statistic, B)
             self.squares = sq_norms(B)[None, :] if self.needs_norms else None
 
     def values(self, part: Table, prepared: dict[Any, Array]) -> Iterator[tuple[int, Array]]:

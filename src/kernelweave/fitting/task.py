@@ -239,11 +239,6 @@ class SolvedProblem:
     problem: NormalizedProblem
     solution: Solution
 
-    @property
-    def intercept(self) -> Array:
-        """The intercept fixed beforehand plus the learnt one, shape (n_outputs,)."""
-        return self.problem.intercept + self.solution.intercept
-
 
 def problems_of(task: Task, some: Rows | None = None) -> list[NormalizedProblem]:
     """Build the training stack once and normalise it for every problem, or for some of them."""

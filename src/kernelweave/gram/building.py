@@ -13,19 +13,23 @@ from kernelweave._types import Array, Index
 from kernelweave.gram.base import Gram
 from kernelweave.gram.composite import concatenate
 from kernelweave.gram.factors import FactorGram
-from kernelweave.gram.low_rank import MAX_RANK_SHARE, ROUNDING, follows, highest_rank, hopeless_triangle
+from kernelweave.gram.low_rank import ROUNDING, follows, hopeless_triangle
 from kernelweave.gram.packed import PackedGram
 
 #: Residual trace, as a share of the trace, that a factor may leave out. At 0 a factor is only taken when it equals
 #: the matrix to a few units in the last place.
 COMPRESSION = 0.0
-
-__all__ = ["COMPRESSION", "MAX_RANK_SHARE", "Builder"]
-
+#: Highest rank, as a share of the samples, at which a factor is cheaper than a triangle.
+MAX_RANK_SHARE = 1 / 12
 #: Entries of triangles up to which kernels with factors become triangles beside others.
 FEW = 2**12
 #: Numbers of factors that wait to be written together: room for each alone would cost more than the factors.
 WAITING = 2**19
+
+
+def highest_rank(n_samples: int) -> int:
+    """The highest rank at which a factor is cheaper than a triangle."""
+    return int(n_samples * MAX_RANK_SHARE)
 
 
 class Held(NamedTuple):

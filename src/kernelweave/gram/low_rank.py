@@ -13,19 +13,12 @@ from kernelweave._types import Array
 
 Rows = NDArray[np.intp]
 
-#: Highest rank, as a share of the samples, at which a factor is cheaper than a triangle.
-MAX_RANK_SHARE = 1 / 12
 #: Ranks above which some rows are tried before all.
 WORTH_A_TRIAL = 16
 
 _EPS = float(np.finfo(np.float64).eps)
 #: Where pivoted Cholesky ends with residual 0: the largest difference on the diagonal, as a share of the entry.
 ROUNDING = 8.0 * _EPS
-
-
-def highest_rank(n_samples: int) -> int:
-    """The highest rank at which a factor is cheaper than a triangle."""
-    return int(n_samples * MAX_RANK_SHARE)
 
 
 @lru_cache(maxsize=4)

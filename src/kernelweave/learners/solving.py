@@ -60,6 +60,8 @@ class MarginSolution(Solution):
         Layers above the sum of kernels, for every output; empty if there are none.
     layer_weights : array of shape ([n_outputs,] n_layers, n_kernels) or None
         Weights of all layers, NaN for missing kernels; None without layers.
+    stationarity : array of shape (n_outputs,) or None
+        Distance of the weights of each output from a stationary point, if the criterion is not convex.
     """
 
     intercept: Array
@@ -67,28 +69,19 @@ class MarginSolution(Solution):
     radius2: Array | None = field(default=None, repr=False)
     upper_layers: tuple[TrainedLayers | None, ...] = field(default=(), repr=False)
     layer_weights: Array | None = field(default=None, repr=False)
-
-    @cached_property
-    def stationarity(self) -> Array | None:
-        """Distance of the weights of each output from a stationary point, if the criterion is not convex."""
-        found = [one.stationarity for one in self.outputs]
-        deep = any(isinstance(one, DeepSolution) for one in self.outputs)
-        if not deep and None in found:
-            return None
-        # an output with a single class has no machine
-        values = np.array([0.0 if value is None else value for value in found], dtype=np.float64)
-        return None if deep and np.isnan(values).any() else values
+    stationarity: Array | None = field(default=None, repr=False)
 
     @classmethod
     def joined(cls, found: list[Solution], alpha: float) -> MarginSolution:
         """The solutions of all outputs as one."""
-        names = "weights", "dual_coef", "intercept", "certificate", "n_iter", "n_machines", "feature_coef"
-        weights, coefs, intercepts, certificates, n_iter, n_machines, features = zip(
-            *map(attrgetter(*names), found), strict=True
+        names = "weights", "dual_coef", "intercept", "n_iter", "n_machines", "feature_coef"
+        weights, coefs, intercepts, n_iter, n_machines, features, certificates, distances = zip(
+            *map(attrgetter(*names, "certificate", "certificate.stationarity"), found), strict=True
         )
         n_features = max(map(len, features))
-        # of a kernel with layers or a radius
-        more = {} if {*map(type, found)} == {Solution} else _of_kernels(found)
+        # beyond weights of kernels by a convex criterion
+        simple = {*map(type, found)} == {Solution} and {*distances} == {None}
+        more = {} if simple else _of_criterion(found)
         return cls(
             weights=weights[0] if len(found) == 1 else np.array(weights),
             dual_coef=np.column_stack(coefs),
@@ -107,13 +100,19 @@ class MarginSolution(Solution):
         )
 
 
-def _of_kernels(found: list[Solution]) -> dict[str, Any]:
-    """What is known of the kernels of outputs, beside their weights."""
+def _of_criterion(found: list[Solution]) -> dict[str, Any]:
+    """What is known of the criterion of outputs, and of their kernels beside the weights."""
     more: dict[str, Any] = {}
     radii = [getattr(one, "radius2", None) for one in found]
     if None not in radii:
         more["radius2"] = np.array(radii, dtype=np.float64)
     deep = [one for one in found if isinstance(one, DeepSolution)]
+    distances = [one.stationarity for one in found]
+    if deep or None not in distances:
+        # an output with a single class has no machine
+        values = np.array([0.0 if value is None else value for value in distances], dtype=np.float64)
+        if not (deep and np.isnan(values).any()):
+            more["stationarity"] = values
     if not deep:
         return more
     if deep[0].upper is not None:

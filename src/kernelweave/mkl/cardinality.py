@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,14 +39,14 @@ from kernelweave._parameters import (
 )
 from kernelweave._threads import blas_threads_for
 from kernelweave._types import Array, Index
-from kernelweave.gram import Gram
-from kernelweave.machines.losses import GivenLoss
+from kernelweave.gram import Gram, as_gram
+from kernelweave.machines.losses import GivenLoss, as_loss
 from kernelweave.machines.rounding import entry_error
 from kernelweave.mkl.branch_and_bound import Search, Subsets
 from kernelweave.mkl.certify import OUTSIDE, feasible, outside
 from kernelweave.mkl.kernel_problem import KernelProblem
 from kernelweave.mkl.loop import Callback
-from kernelweave.mkl.problem import make_kernel_problem
+from kernelweave.mkl.problem import Problem
 from kernelweave.mkl.simplex_ridge import solve_ridge
 from kernelweave.mkl.solve import check_warm, solve_problem
 from kernelweave.results import Certificate, Solution, Status, WarmStart, relative_gap
@@ -316,9 +316,10 @@ def solve_cardinality_mkl(
     >>> np.flatnonzero(result.weights), result.rel_gap <= 1e-6
     (array([0, 2]), True)
     """
-    whole = make_kernel_problem(
-        gram, y, C, "simplex", loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
+    stated = Problem(
+        as_gram(gram), y, as_loss(loss, epsilon), "simplex", C, sample_weight, scale, fit_intercept=True
     )
+    whole = cast(KernelProblem, stated.form)
     warm = check_warm(start, whole.n_kernels, whole.gram.n_samples)
     problem = CardinalityProblem(whole, min(k, whole.n_kernels), ridge)
     return solve_cardinality(problem, tol=tol, max_iter=max_iter, warm=warm, callback=callback)

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from kernelweave._checks import InputError
 from kernelweave._types import Array
-from kernelweave.gram import Gram
 from kernelweave.machines.machine import Machine
-from kernelweave.machines.rounding import EPS, imbalance, sum_error
+from kernelweave.machines.rounding import EPS, sum_error
 from kernelweave.results import Certificate, RelaxedSolution, Solution, Status
 
 #: Tolerance of weights outside of their set, relative to the largest: rounding errors of projections.
@@ -53,16 +52,6 @@ def term_error(machine: Machine, b: Array) -> float:
     """Bound of the rounding errors of the dual term."""
     slope = machine.loss.dual_slope(machine.y, machine.costs, b)
     return sum_error(len(b)) * float(np.abs(b) @ (np.abs(slope) + np.abs(machine.y)))
-
-
-def quadratic_form_errors(
-    gram: Gram, scale: Array, b: Array, q: Array, *, fit_intercept: bool = True
-) -> Array:
-    """Bounds of the errors of quadratic forms: of rounding, and of coefficients whose sum is not quite zero."""
-    # the sum of the sizes of all terms, because abs(K_ij) <= sqrt(K_ii K_jj)
-    share = imbalance(b)[0] if fit_intercept else 0.0
-    terms = scale * np.square(np.sqrt(np.maximum(gram.diagonal(), 0.0)) @ np.abs(b))
-    return sum_error(len(b)) * terms + 2.0 * share * np.sqrt(np.maximum(q, 0.0) * terms)
 
 
 def outside(kind: str) -> Certificate:

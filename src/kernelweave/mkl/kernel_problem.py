@@ -1,10 +1,11 @@
-"""A machine on a stack of kernels, the problem of all solvers of kernel weights, and its session during a solution."""
+"""Problems on a stack of kernels: what they have in common, that of a machine, and its session during a solution."""
 
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -12,20 +13,13 @@ from scipy.linalg import blas
 
 from kernelweave._loops import core
 from kernelweave._threads import blas_threads_for, threads_for
-from kernelweave._types import Array
+from kernelweave._types import Array, Index
 from kernelweave.gram import Gram
 from kernelweave.machines.box import Trained
 from kernelweave.machines.machine import Machine
-from kernelweave.machines.rounding import entry_error, sum_error
-from kernelweave.mkl.certify import (
-    OUTSIDE,
-    feasible,
-    outside,
-    quadratic_form_errors,
-    term_error,
-)
+from kernelweave.machines.rounding import entry_error, imbalance, sum_error
+from kernelweave.mkl.certify import OUTSIDE, feasible, outside, term_error
 from kernelweave.mkl.loop import Loop, SessionOf, Step, most_work
-from kernelweave.mkl.on_stack import OnStack
 from kernelweave.mkl.weight_sets import ShareSet, WeightSet
 from kernelweave.results import Certificate, Solution, Statement, Status, WarmStart
 
@@ -33,6 +27,39 @@ from kernelweave.results import Certificate, Solution, Statement, Status, WarmSt
 INNER_SHARE = 0.1
 LOOSEST = 1e-2
 FINEST = 1e-16
+
+#: Of a solution whose numbers have not been certified yet.
+UNKNOWN = Certificate("joint", math.inf, -math.inf, math.inf)
+
+
+class OnStack:
+    """A problem on a stack of kernels, each with a factor ``s_m > 0``."""
+
+    gram: Gram
+    scale: Array
+
+    @property
+    def n_kernels(self) -> int:
+        """Number of kernels."""
+        return self.gram.n_kernels
+
+    @cached_property
+    def residual(self) -> Array | None:
+        """``s_m`` times a bound of the trace that factors leave out; None if they are exact."""
+        left = self.gram.residual_trace
+        return self.scale * left if left.any() else None
+
+    def quad(self, C: Array, kernels: Index | None = None) -> Array:
+        """Upper bounds of ``sum_t s_m c_t' K_m c_t`` for rows c_t of C, shape (len(kernels),), exact if K_m is."""
+        pick = slice(None) if kernels is None else kernels
+        values = self.scale[pick] * self.gram.quadratic_forms(np.atleast_2d(C), kernels)
+        return values if self.residual is None else values + self.residual[pick] * float(np.vdot(C, C))
+
+    def products(self, C: Array, kernels: Index | None = None) -> Array:
+        """``s_m K_m c_t``, shape (len(kernels), n_outputs, n_samples), or (len(kernels), n_samples) for a vector."""
+        V = self.gram.matvecs(np.atleast_2d(C), kernels)
+        V *= (self.scale if kernels is None else self.scale[kernels])[:, None, None]
+        return V if C.ndim == 2 else V[:, 0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +119,7 @@ class KernelProblem(OnStack):
     @cached_property
     def most_work(self) -> float:
         """Rounds and systems of all machines of one solution, at most, unless iterations are limited."""
-        return most_work(self.gram.n_samples, self.n_kernels)
+        return most_work(self.gram.n_samples, self.gram.n_kernels)
 
     def quad_of(self, b: Array, V: Array) -> Array:
         """`quad` from the `products` V of all kernels with b."""
@@ -115,8 +142,11 @@ class KernelProblem(OnStack):
         return left if left >= 0.5 * allowed else allowed
 
     def quad_error(self, b: Array, q: Array) -> Array:
-        """Bounds of the errors of quadratic forms; see `quadratic_form_errors`."""
-        return quadratic_form_errors(self.gram, self.scale, b, q, fit_intercept=self.machine.fit_intercept)
+        """Bounds of the errors of quadratic forms: of rounding, and of coefficients whose sum is not quite zero."""
+        # the sum of the sizes of all terms, because abs(K_ij) <= sqrt(K_ii K_jj)
+        share = imbalance(b)[0] if self.machine.fit_intercept else 0.0
+        terms = self.scale * np.square(np.sqrt(np.maximum(self.gram.diagonal(), 0.0)) @ np.abs(b))
+        return sum_error(len(b)) * terms + 2.0 * share * np.sqrt(np.maximum(q, 0.0) * terms)
 
     def outer_gap(self, weights: Array, b: Array) -> tuple[float, float]:
         """Gain of other weights over these at coefficients b of the machine, and the error of that number.
@@ -228,22 +258,22 @@ class Session(SessionOf["Point"]):
     ) -> Solution:
         """The solution, with the certificate that the problem gives its numbers, by a proof if there is one."""
         machine = at.machine
-        found = partial(
-            Solution,
+        found = Solution(
             at.weights,
             machine.dual_coef,
             machine.intercept,
-            n_iter=loop.n_iter,
+            UNKNOWN,
+            loop.n_iter,
+            loop.arrays(),
             n_machines=self.n_machines,
-            trace=loop.arrays(),
             proof=np.empty((0, 0)) if proof is None else proof,
         )
         if not self.certified and status is Status.CONVERGED and loop.best is not None:
             bounds = machine.primal, loop.best.gap, machine.rounding
         else:
-            own = self.problem.certify(found(certificate=machine.certificate))
+            own = self.problem.certify(found)
             bounds = own.primal, own.own_gap, own.rounding
-        return found(certificate=Certificate.of(kind, *bounds, status, tol=self.tol))
+        return replace(found, certificate=Certificate.of(kind, *bounds, status, tol=self.tol))
 
 
 @dataclass(frozen=True, eq=False)

@@ -134,12 +134,19 @@ RowFeatures
                 )
             form, own["single"] = make_ridge_form(kernels, self.y, **more)
         elif isinstance(kernels, FeatureStack | ChunkedFeatures):
-            y = self.y if isinstance(kernels, ChunkedFeatures) else need_targets(self.y)
-            form, _ = make_feature_problem(kernels, y, loss=loss, weights=weights, C=self.C, **more)
+            given = self.y if isinstance(kernels, ChunkedFeatures) else need_targets(self.y)
+            form, _ = make_feature_problem(kernels, given, loss=loss, weights=weights, C=self.C, **more)
         else:
-            form = make_kernel_problem(
-                cast(ArrayLike, kernels), need_targets(self.y), self.C, weights, loss=loss, **more
-            )
+            stack, y = as_gram(cast(ArrayLike, kernels)), as_floats(need_targets(self.y), "y")
+            if y.shape != (stack.n_samples,):
+                raise InputError(
+                    f"`y` must have one entry per row of the kernels, shape ({stack.n_samples},), got {y.shape}."
+                )
+            factors = check_scale(self.scale, stack.n_kernels)
+            counts = None if self.sample_weight is None else as_floats(self.sample_weight, "sample_weight")
+            machine = Machine(y, self.C, loss, counts, fit_intercept=intercept)
+            machine = replace(machine, y=loss.check(y, machine.costs))
+            form = KernelProblem(stack, machine, factors, weights)
         own["form"] = form
 
     @property
@@ -197,30 +204,3 @@ def make_ridge_form(
     if isinstance(kernels, FeatureStack | KernelStream):
         return make_feature_problem(kernels, y, sample_weight, scale)
     return make_ridge_problem(cast(ArrayLike, kernels), y, sample_weight, scale)
-
-
-def make_kernel_problem(
-    kernels: Gram | ArrayLike,
-    y: ArrayLike,
-    C: float,
-    weights: str | WeightSet,
-    *,
-    loss: str | Loss = "hinge",
-    epsilon: float = 0.1,
-    sample_weight: ArrayLike | None = None,
-    scale: ArrayLike | None = None,
-    fit_intercept: bool = True,
-) -> KernelProblem:
-    """Check arrays and put a machine on a stack."""
-    stack = as_gram(kernels)
-    targets = as_floats(y, "y")
-    if targets.shape != (stack.n_samples,):
-        raise InputError(
-            f"`y` must have one entry per row of the kernels, shape ({stack.n_samples},), got {targets.shape}."
-        )
-    factors = check_scale(scale, stack.n_kernels)
-    given = None if sample_weight is None else as_floats(sample_weight, "sample_weight")
-    kind = as_loss(loss, epsilon)
-    machine = Machine(targets, check_positive(C, "C"), kind, given, fit_intercept=fit_intercept)
-    machine = replace(machine, y=kind.check(targets, machine.costs))
-    return KernelProblem(stack, machine, factors, as_weight_set(weights, stack.n_kernels))

@@ -7,7 +7,7 @@ kernels, ``K(d) = sum_m d_m s_m K_m``, and decision values are ``f = K(d) b + in
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, cast
 
 from numpy.typing import ArrayLike
 
@@ -32,7 +32,8 @@ from kernelweave.mkl.criteria.alignment import AlignmentProblem
 from kernelweave.mkl.criteria.easy_mkl import EasyProblem
 from kernelweave.mkl.families import WeightedSum
 from kernelweave.mkl.features.problem import FeatureProblem
-from kernelweave.mkl.problem import Problem, make_kernel_problem, make_ridge_form
+from kernelweave.mkl.kernel_problem import KernelProblem
+from kernelweave.mkl.problem import Problem, make_ridge_form
 from kernelweave.mkl.ridge_problem import RidgeProblem
 from kernelweave.mkl.steps.rkl import RadiusProblem
 from kernelweave.mkl.weight_sets import GivenWeightSet
@@ -228,9 +229,10 @@ def cardinality_problem(
     >>> result.verify(kw.problems.cardinality_problem(gram, y, C=1.0, k=2)).status
     Status.CONVERGED
     """
-    whole = make_kernel_problem(
-        gram, y, C, "simplex", loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
+    problem = Problem(
+        as_gram(gram), y, as_loss(loss, epsilon), "simplex", C, sample_weight, scale, fit_intercept=True
     )
+    whole = cast(KernelProblem, problem.form)
     return CardinalityProblem(whole, min(k, whole.n_kernels), ridge)
 
 

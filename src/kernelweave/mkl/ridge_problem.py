@@ -33,7 +33,7 @@ from kernelweave._types import Array, Index
 from kernelweave.gram import Gram, as_gram
 from kernelweave.machines.ridge import RidgeSystem, Workspace, ridge_system
 from kernelweave.mkl.certify import OUTSIDE, included, of_null, outside, refuse_relaxed
-from kernelweave.mkl.on_stack import OnStack
+from kernelweave.mkl.kernel_problem import OnStack
 from kernelweave.results import Certificate, Solution, Statement, Status
 
 #: Standard deviations allowed for a sum of rounding errors.
