@@ -1387,7 +1387,7 @@ def test_solutions_that_are_only_scored_are_not_certified(weight_set, rng, monke
 @pytest.mark.parametrize("weight_set", [Simplex(), ElasticNet(0.5)], ids=str)
 def test_a_path_ranks_kernels_by_the_quadratic_forms_of_the_solution_before(weight_set, rng, monkeypatch):
     gram, y, _ = make_data("dense", rng)
-    problem = margin_problem(gram, y, 1.0, weight_set)
+    problem = kw.Problem(gram, y, "hinge", weight_set, 1.0).form
     found = solve_problem(problem, "newton", tol=1e-6, certified=False)
     after = problem.at(2.0)
     assert after.last[0] is found.dual_coef

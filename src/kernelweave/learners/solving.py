@@ -144,7 +144,7 @@ class Output:
     owner : str
         The learner, for messages.
     steps : list of MarginStep or None
-        How weights are found, which is chosen for the first C.
+        How weights are found, which is chosen for the first C; another problem (`dataclasses.replace`) has its own.
     """
 
     problem: KernelProblem
@@ -153,7 +153,7 @@ class Output:
     start: Start
     scored: bool = False
     owner: str = "a learner"
-    steps: list[MarginStep] | None = None
+    steps: list[MarginStep] | None = field(default=None, init=False)
 
     @property
     def gram(self) -> Gram:

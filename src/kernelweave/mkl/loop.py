@@ -28,7 +28,7 @@ WORK, WORK_EACH = 4000.0, 20.0
 
 
 def most_work(n_samples: int, n_kernels: int) -> float:
-    """The limit of `spend` for a solution, which only problems reach whose machines are limited by rounding."""
+    """The limit of work of a solution, which only problems reach whose machines are limited by rounding."""
     return WORK + WORK_EACH * (n_samples + n_kernels)
 
 
