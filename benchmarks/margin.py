@@ -25,7 +25,6 @@ from kernelweave.fitting.source import TableSource
 from kernelweave.gram import PackedGram
 from kernelweave.mkl.kernel_problem import Point, Session, WarmStart
 from kernelweave.mkl.loop import Limits, Loop, Moves, minimise
-from kernelweave.mkl.problem import make_kernel_problem as make_problem
 from kernelweave.mkl.steps.closed_form import ClosedForm
 from kernelweave.mkl.steps.interior_point import InteriorPoint
 from kernelweave.mkl.steps.newton import Newton
@@ -215,7 +214,7 @@ def measure_elastic_net(repeat: int) -> dict[str, Any]:
     gram = TableSource(kernels, as_table(X), max_memory=1e10).gram()
     record: dict[str, Any] = {"case": "elastic net, 500 rows, 50 Gaussian kernels"}
     for mix in (0.1, 0.5, 0.9):
-        problem = make_problem(gram, y, 1.0, kw.weight_sets.ElasticNet(mix))
+        problem = kw.Problem(gram, y, "hinge", kw.weight_sets.ElasticNet(mix), 1.0).form
         for tol in (1e-6, 1e-8):
             row: dict[str, Any] = {}
             ways: dict[str, Any] = {
