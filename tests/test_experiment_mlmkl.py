@@ -456,6 +456,25 @@ def test_steps_that_break_are_never_chosen(rng, monkeypatch):
     assert tables["steps"]["failed"].tolist() == [1, 0]
 
 
+def test_points_of_few_steps_are_hollow():
+    steps = pd.DataFrame(
+        {
+            "method": ["mlmkl-2", "mlmkl-2", "dmkl-3", "dmkl-3"],
+            "eta": [0.1, 1.0, 0.1, 1.0],
+            "accuracy": [71.0, 72.0, 73.0, 74.0],
+            "steps": [4.0, 5.0, 30.0, 0.0],
+        }
+    )
+    lines = mlmkl_tables._steps_figure(steps).axes[0].get_lines()
+    drawn = [(line.get_marker(), line.get_xydata().tolist(), line.get_markerfacecolor()) for line in lines]
+    assert drawn == [
+        ("s", [[0.1, 71.0], [1.0, 72.0]], "C0"),
+        ("s", [[0.1, 71.0]], "white"),
+        ("^", [[0.1, 73.0], [1.0, 74.0]], "C1"),
+        ("^", [[1.0, 74.0]], "white"),
+    ]
+
+
 # ---- the experiment -------------------------------------------------------------------------------
 
 SETS = ("postoperative", "sonar")

@@ -6,6 +6,8 @@ Modules: `studio/pages/runs`, `studio/pages/understand`, `studio/pages/story`, `
 `studio/pages/compare`, `studio/pages/charts`, `studio/pages/pieces`, `studio/pages/naming`.
 """
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -206,6 +208,9 @@ def test_one_run_while_it_goes_and_when_it_has_ended(studio, recorded, monkeypat
                 page.tell("Tags, separated by commas", "blur"),
             )[0],
         )
+        for pinned in (True, False):
+            await page.then(f"pin: {pinned}", partial(page.choose, "Pinned", pinned))
+            assert studio.run(bad).marks.pinned is pinned
         await page.then(
             "too long",
             lambda: (

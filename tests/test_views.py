@@ -820,6 +820,14 @@ def test_rows_of_precomputed_views_keep_their_values_and_diagonal():
     np.testing.assert_array_equal(same.matrix, K[np.ix_(new, train)])
     np.testing.assert_array_equal(same.diagonal, np.diag(K)[new])
     np.testing.assert_array_equal(same.index, [-1, -1])
+    # a larger matrix of the same training rows and other new ones is known by the values of the training rows
+    B = np.r_[A[:5], -A[5:]]
+    B[[1, 2]] = 7.0 - B[[1, 2]]
+    other = B @ B.T
+    assert (other[train][:, [1, 2, 5]] != K[train][:, [1, 2, 5]]).any()
+    found = encoder.transform(precomputed(other)[new])
+    np.testing.assert_array_equal(found.matrix, other[np.ix_(new, train)])
+    np.testing.assert_array_equal(found.diagonal, np.diag(other)[new])
     # a matrix with a column for each training row, and rows of one
     cross = precomputed(K[np.ix_([1, 2, 5], train)])
     for view, rows in ((cross, [1, 2, 5]), (cross[np.array([2, 0])], [5, 1]), (cross.matrix, [1, 2, 5])):
