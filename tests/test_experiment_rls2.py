@@ -625,3 +625,26 @@ def test_tuned_baselines_are_those_of_scikit_learn(regression, monkeypatch, rng)
     assert trees["trees"] == int(np.argmin(losses)) + 1
     again = kind(n_estimators=trees["trees"], random_state=3).fit(X, y)
     np.testing.assert_allclose(made, again.predict(new))
+
+
+def test_errors_and_shares_that_converged_are_means_over_splits():
+    """A method that does not say whether it converged always has."""
+    from kernelweave_papers.rls2_microarray import Microarray
+
+    common = {"errors_simplest": 2, "genes": 7, "n_test": 18, "n_genes": 40, "folds": 3, "seconds": 1.0}
+    along = {"alpha": [2.0, 1.0], "train": [0.5, 1.0], "cv": [0.25, 0.75], "cv_error": [0.1, 0.2]}
+    along |= {"test": [0.5, 0.75], "genes_path": [1, 7]}
+    rows = [
+        ({"dataset": "nci60", "split": k, "method": method}, {**common, "errors": errors, **more})
+        for k, errors in enumerate((1.0, 4.0))
+        for method, more in (("rls2", along), ("svc", {"converged": float(k)}))
+    ]
+    found = Microarray().tables(rows, Microarray.defaults)
+    results = found["results"].set_index("method")
+    assert results.index.tolist() == ["linear RLS2, one against all", "linear SVC"]
+    assert results["converged"].tolist() == [1.0, 0.5]
+    assert results["errors"].tolist() == [2.5, 2.5]
+    assert results["errors_std"].tolist() == pytest.approx([np.std([1.0, 4.0], ddof=1)] * 2, abs=1e-4)
+    assert results["splits"].tolist() == [2, 2]
+    assert "printed" not in results
+    assert found["path"]["alpha"].tolist() == [2.0, 1.0]

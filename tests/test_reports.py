@@ -277,6 +277,35 @@ def test_figures_of_findings_have_their_numbers():
     assert [picture.name for picture in draw_findings(found, "calibration")] == ["calibration"]
 
 
+def test_figures_of_survival_have_their_numbers():
+    from kernelweave.inspection.registry import Finding
+    from kernelweave_app.reports import close
+    from kernelweave_app.reports.figures import draw_findings
+
+    groups = {
+        "predicted": [0.25, 0.75],
+        "observed": [0.3, 0.7],
+        "low": [0.25, 0.4],
+        "high": [0.5, 0.75],
+        "time": 2.5,
+    }
+    errors = {"time": [1.0, 2.0], "this model": [0.1, 0.2], "without risks": [0.15, 0.25]}
+    details = {"survival calibration": groups, "survival error": errors}
+    found = {name: Finding(n=8, details=tree) for name, tree in details.items()}
+    drawn = {picture.name: picture.figure for picture in draw_findings(found)}
+    [ax] = drawn["survival-calibration"].axes
+    [points] = ax.containers
+    np.testing.assert_array_equal(points[0].get_xydata(), [[0.25, 0.3], [0.75, 0.7]])
+    ends = [segment[:, 1] for segment in points[2][0].get_segments()]
+    np.testing.assert_allclose(ends, [[0.25, 0.5], [0.4, 0.75]], rtol=1e-12)
+    assert ax.get_xlabel().endswith("at time 2.5")
+    [ax] = drawn["survival-error"].axes
+    lines = {line.get_label(): line.get_xydata().tolist() for line in ax.lines}
+    assert lines == {"this model": [[1.0, 0.1], [2.0, 0.2]], "without risks": [[1.0, 0.15], [2.0, 0.25]]}
+    for figure in drawn.values():
+        close(figure)
+
+
 def test_figures_keep_their_letters_in_a_given_width():
     import matplotlib.pyplot as plt
 

@@ -710,6 +710,12 @@ def test_a_run_on_dates_predicts_and_can_be_repeated(tmp_path, rng):
     frame[:2].assign(when="soon").to_csv(tmp_path / "b.csv", index=False)
     with pytest.raises(kw.InputError, match="'when' must hold dates, got 'soon'"):
         read_new(model, tmp_path, str(tmp_path / "b.csv"), join="", key="", view=[], gram=[])
+    # also where the columns are those of views
+    X = run.prepared.X
+    several = kw.MKLRegressor(missing="impute").fit({"u": X[["when"]], "v": X[["x"]]}, run.prepared.y)
+    assert np.isfinite(several.predict(predictions.features_of(several, frame[:2]))).all()
+    with pytest.raises(kw.InputError, match="'when' must hold dates, got 'soon'"):
+        predictions.features_of(several, frame[:2].assign(when="soon"))
 
 
 def test_a_message_lists_four_values_of_a_column():
@@ -1402,6 +1408,9 @@ def test_decimal_commas_are_told_whatever_separates_fields(separator, tmp_path):
     # between thousands, or between decimals: only a table with semicolons says which
     path.write_text(f"b{separator}n\n1,250{separator}1\n2,500{separator}2\n")
     assert read_table(path)["b"].tolist() == ([1.25, 2.5] if separator == ";" else ["1,250", "2,500"])
+    # one number that cannot be in thousands says that the comma is decimal
+    path.write_text(f"b{separator}n\n1,250{separator}1\n12,5{separator}2\n")
+    assert read_table(path)["b"].tolist() == [1.25, 12.5]
     # a point after the rows that are looked at
     path.write_text(f"b{separator}n\n" + f"1,25{separator}1\n" * 60 + f"2.5{separator}2\n")
     with pytest.raises(kw.InputError, match="column 'b' holds numbers with decimal commas"):

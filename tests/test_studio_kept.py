@@ -1114,6 +1114,7 @@ class Told(SimpleNamespace):
         ({"nested": 2}, False, 1, 1),
         ({"target": "", "time": "t", "event": "e"}, False, 1, 1),
         ({"nested": 2, "probabilities": "platt"}, True, 0, 0),
+        ({"nested": 2}, "later", 1, 1),
         ({"probabilities": "platt"}, False, 0, 1),
     ],
 )
@@ -1142,14 +1143,19 @@ def test_the_steps_of_a_run_get_what_belongs_to_them(given, stop, outer, paths, 
 
     def fit(*asked):
         seen["fit"] = asked
-        asked[3].stopped = stop
+        asked[3].stopped = stop is True
 
     def note(name, answered):
         return lambda *asked, **more: seen.setdefault(name, []).append((asked, more)) or answered
 
     monkeypatch.setattr(fitting, "fit_model", fit)
     monkeypatch.setattr(fitting, "calibrate_model", note("calibrate", None))
-    monkeypatch.setattr(nested, "nested_predictions", note("nested", []))
+
+    def outer_folds(*asked):
+        asked[3].stopped = stop == "later"
+        return note("nested", [])(*asked)
+
+    monkeypatch.setattr(nested, "nested_predictions", outer_folds)
     monkeypatch.setattr(writing, "score_held", note("held", "held"))
     monkeypatch.setattr(writing, "write_run", note("run", None))
     monkeypatch.setattr(writing, "write_report", note("report", None))
@@ -1179,7 +1185,13 @@ def test_the_steps_of_a_run_get_what_belongs_to_them(given, stop, outer, paths, 
     assert len(seen.get("nested", ())) == outer
     if outer:
         [((own, what, rows_of, steps, report), _)] = seen["nested"]
-        assert (own, what, rows_of is train, steps, report("x")) == (spec, prepared, True, progress, False)
+        assert (own, what, rows_of is train, steps, report("x")) == (
+            spec,
+            prepared,
+            True,
+            progress,
+            bool(stop),
+        )
         assert [asked[1:] for asked, _ in seen["_keep"]] == [
             ([[]][:0], "out of fold" if spec.survival else "nested")
         ]
@@ -1192,7 +1204,7 @@ def test_the_steps_of_a_run_get_what_belongs_to_them(given, stop, outer, paths, 
     [((_, _, *rest), more)] = seen["report"]
     assert (rest, more) == ([model, "held", "evidence"], {"title": "my run", "pictures": ["picture"]})
     [((*described,), _)] = seen["results"]
-    remark = ["Stopped before probabilities were learnt."] if stop else []
+    remark = ["Stopped before probabilities were learnt."] if stop is True else []
     assert described == [model, spec, prepared, (train, test), "held", ["path"] * paths, remark]
     assert (places.run(RUNS[0]) / "results.json").read_text() == '{"told": 1}'
     assert (places.run(RUNS[0]) / "model.skops").read_text() == "True"

@@ -315,6 +315,8 @@ def test_names_values_and_charts(recorded):
     ]
     recorded("plain", naming.plain_names(labels))
     recorded("widths", list(naming.plain_names([f"RBF(gamma={k})" for k in (4, 1, 3, 2)]).values()))
+    tiny = naming.plain_names(["RBF(gamma=0.001)", "RBF(gamma=1e-05)", "RBF(gamma=2e+1)"])
+    assert list(tiny.values()) == [f"all columns, smooth, {width}" for width in ("medium", "wide", "narrow")]
     line = charts.line("a", [[0, 1]])
     assert (line["lineStyle"][":color"], line["lineStyle"]["type"]) == ("kw('c1')", "solid")
     recorded("styles", [charts.line_style(k) for k in (0, 7, 8, 9, 17, 40)])
@@ -414,3 +416,75 @@ def test_which_computation_is_next_and_how_long_it_takes(recorded):
                 )
                 lines += [[kind, count, *line]]
     recorded("announced", lines)
+
+
+def test_a_line_of_evidence_is_drawn_anew_only_where_it_says_something_else():
+    """While a bar moves, the button beside it stays; a stop, an end and a finding change the line."""
+    from types import SimpleNamespace
+
+    def evidence(numbers, **going):
+        progress = {kind: schema.EvidenceProgress(**one) for kind, one in going.items()}
+        found = {"kinds": ["sources", "omission"], "numbers": numbers, "progress": progress}
+        return schema.Evidence(**found, statements=[], figures=[], tables=[])
+
+    place = "sources", False
+    renewed, done = [], []
+    card = understand.EvidenceCard(None, SimpleNamespace(id="a run"), evidence({}), renewed.append)
+    card.timer = SimpleNamespace(is_deleted=False, active=False)
+
+    def draw():
+        done.append("line")
+        # only a line of what is being computed has a bar
+        card.bars = {place: None} if card.found.progress["sources"].state == "running" else {}
+
+    card.lines[place] = draw
+    card.advance = lambda kind, new, brief: done.append(new.done)
+    card.parts = SimpleNamespace(refresh=lambda: done.append("charts"))
+    card.paper = SimpleNamespace(refresh=lambda: done.append("paper"))
+    going, stopped, charts_too = {"state": "running"}, {"state": "cancelled", "done": 4}, ["charts", "paper"]
+    for numbers, progress, changes, busy in (
+        ({}, {"sources": going}, ["line"], True),
+        ({}, {"sources": {**going, "done": 2}}, [2], True),
+        ({}, {"sources": {**going, "done": 2}, "omission": {"state": "waiting"}}, [], True),
+        ({}, {"sources": {**going, "done": 3, "stopping": True}}, ["line"], True),
+        ({}, {"sources": {**going, "done": 4, "stopping": True}}, [4], True),
+        ({}, {"sources": stopped}, ["line"], False),
+        ({"omission": 1}, {"sources": stopped}, charts_too, False),
+        ({"omission": 2}, {"sources": stopped}, charts_too, False),
+        ({"omission": 2, "sources": 1}, {"sources": stopped}, ["line", *charts_too], False),
+    ):
+        done.clear()
+        card.take(evidence(numbers, **progress))
+        assert (done, card.timer.active) == (changes, busy)
+    assert [one.numbers for one in renewed] == [
+        {"omission": 1},
+        {"omission": 2},
+        {"omission": 2, "sources": 1},
+    ]
+
+
+def test_the_list_of_runs_shows_how_far_they_are():
+    """Nothing moves in a run whose number of steps is not known yet."""
+    import asyncio
+    from types import SimpleNamespace
+
+    def run(name, done, total):
+        request = schema.RunRequest(data={"tables": [ROWS]}, spec={"target": "y"})
+        given = {"state": "running", "created": 1.0, "started": 1.0, "finished": None, "cancelling": False}
+        more = {"step": "", "reason": "", "request": request, "metrics": [], "summary": None}
+        return schema.Run(
+            id=f"20260101-00000{name}-abcdef", name=str(name), done=done, total=total, **given, **more
+        )
+
+    going = [run(1, 0, None), run(2, 3, 12), run(3, 1, 4)]
+    board = runs.Board(SimpleNamespace(runs=lambda: going))
+    board.take(going)
+    told = {}
+    for one in going[:2]:
+        bar, words = (
+            SimpleNamespace(style=lambda text, name=one.name: told.setdefault(name, []).append(text)),
+            SimpleNamespace(set_text=lambda text, name=one.name: told.setdefault(name, []).append(text)),
+        )
+        board.going[one.id] = bar, words
+    asyncio.run(board.look())
+    assert told == {"2": ["width: 25.0%", "3 of 12 steps"]}

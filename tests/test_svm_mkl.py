@@ -1027,6 +1027,13 @@ def test_the_reduced_gradient_goes_on_where_values_agree_to_rounding():
     check(result, p.gram, p.y, p.parameter, tol=1e-6)
 
 
+def test_the_gap_of_the_reduced_gradient_has_that_of_its_machine(rng):
+    # at the start machines are solved loosely: half of the gap of the weights would do without their own
+    gram, y, _ = make_data("dense", rng)
+    result = solve(gram, y, 10.0, solver="reduced-gradient", tol=0.1)
+    assert result.history["rel_gap"][-1] == pytest.approx(result.rel_gap, rel=1e-6)
+
+
 def test_the_reduced_gradient_has_no_step_where_no_kernel_adds_anything():
     # it divided by the length of a gradient of zeros, which the tests take for an error
     at = reduced_gradient._Trial(np.full(3, 1 / 3), None, np.zeros(3))
