@@ -1027,11 +1027,13 @@ def test_the_reduced_gradient_goes_on_where_values_agree_to_rounding():
     check(result, p.gram, p.y, p.parameter, tol=1e-6)
 
 
-def test_the_gap_of_the_reduced_gradient_has_that_of_its_machine(rng):
-    # at the start machines are solved loosely: half of the gap of the weights would do without their own
-    gram, y, _ = make_data("dense", rng)
-    result = solve(gram, y, 10.0, solver="reduced-gradient", tol=0.1)
-    assert result.history["rel_gap"][-1] == pytest.approx(result.rel_gap, rel=1e-6)
+@pytest.mark.parametrize("loss", [HINGE, SQUARED])
+def test_the_gap_of_the_reduced_gradient_has_that_of_its_machine(loss):
+    # the first machine is solved loosely: its own gap is 29 % and 59 % of this one
+    gram, y, _ = make_data("low rank", np.random.default_rng(0))
+    result = solve(gram, y, 100.0, loss=loss, solver="reduced-gradient", tol=0.1)
+    assert (result.n_machines, result.n_iter) == (1, 1)
+    assert result.history["rel_gap"][0] == pytest.approx(result.rel_gap, rel=1e-6)
 
 
 def test_the_reduced_gradient_has_no_step_where_no_kernel_adds_anything():
