@@ -258,6 +258,9 @@ def test_figures_of_findings_have_their_numbers():
     np.testing.assert_array_equal(curve.lines[0].get_xydata(), [[10, 0.5], [20, 0.7]])
     band = curve.collections[0].get_paths()[0].vertices
     assert {(10.0, 0.4), (10.0, 0.6), (20.0, 0.6), (20.0, 0.9)} <= set(map(tuple, band.tolist()))
+    # the axis has the whole band
+    assert curve.get_ylim()[0] <= 0.4
+    assert curve.get_ylim()[1] >= 0.9
     upper, below = drawn["calibration"].axes
     [bars] = upper.containers
     assert bars.get_label() == "u (Brier 0.12)"
@@ -290,7 +293,18 @@ def test_figures_of_survival_have_their_numbers():
         "time": 2.5,
     }
     errors = {"time": [1.0, 2.0], "this model": [0.1, 0.2], "without risks": [0.15, 0.25]}
-    details = {"survival calibration": groups, "survival error": errors}
+    risks = {
+        "names": ["low", "high"],
+        "rows": [3, 5],
+        "times": [[1.0, 2.0], [1.5, 2.5]],
+        "errors": [[0.1] * 2] * 2,
+    }
+    risks |= {
+        "survival": [[0.9, 0.8], [0.5, 0.4]],
+        "low": [[0.8, 0.7], [0.4, 0.3]],
+        "high": [[1.0, 0.9], [0.6, 0.5]],
+    }
+    details = {"survival calibration": groups, "survival error": errors, "risk groups": risks}
     found = {name: Finding(n=8, details=tree) for name, tree in details.items()}
     drawn = {picture.name: picture.figure for picture in draw_findings(found)}
     [ax] = drawn["survival-calibration"].axes
@@ -302,6 +316,10 @@ def test_figures_of_survival_have_their_numbers():
     [ax] = drawn["survival-error"].axes
     lines = {line.get_label(): line.get_xydata().tolist() for line in ax.lines}
     assert lines == {"this model": [[1.0, 0.1], [2.0, 0.2]], "without risks": [[1.0, 0.15], [2.0, 0.25]]}
+    ax = drawn["risk-groups"].axes[0]
+    lines = {line.get_label(): line.get_xydata().tolist() for line in ax.lines if " (" in line.get_label()}
+    ends = {"low (3 rows)": [2.0, 0.8], "high (5 rows)": [2.5, 0.4]}
+    assert {name: line[-1] for name, line in lines.items()} == ends
     for figure in drawn.values():
         close(figure)
 

@@ -7,6 +7,7 @@ Modules: `runs`, `runs/columns`, `runs/division`, `runs/estimating`, `runs/evide
 """
 
 import errno
+import gzip
 import hashlib
 import os
 import re
@@ -1060,6 +1061,16 @@ def test_what_files_hold_is_counted_before_it_is_read(tmp_path):
     for less in ({"cells": 29}, {"columns": 2}, {"unpacked": 59}):
         with pytest.raises(kw.InputError):
             Text().check(text, "t.csv", FileLimits(**less))
+    # what is compressed and what is not is known by its first bytes, not by its name
+    for name, content, said in (
+        ("t.csv.gz", b"a,b\n", "not compressed"),
+        ("t.csv", gzip.compress(b"a"), "is compressed"),
+    ):
+        (tmp_path / "other").write_bytes(content)
+        with pytest.raises(
+            kw.InputError, match=f"{name} is not what its name says: it is {said.removeprefix('is ')}"
+        ):
+            Text().check(tmp_path / "other", name, FileLimits())
     words = tmp_path / "w.parquet"
     pd.DataFrame({"t": ["x" * 1000, "y" * 10] * 300}).to_parquet(words)
     # as texts, of which a dictionary in the file has two

@@ -317,6 +317,11 @@ def test_names_values_and_charts(recorded):
     recorded("widths", list(naming.plain_names([f"RBF(gamma={k})" for k in (4, 1, 3, 2)]).values()))
     tiny = naming.plain_names(["RBF(gamma=0.001)", "RBF(gamma=1e-05)", "RBF(gamma=2e+1)"])
     assert list(tiny.values()) == [f"all columns, smooth, {width}" for width in ("medium", "wide", "narrow")]
+    # only a linear kernel of rows of length one is the cosine; equal names are none
+    alike = ["row-normalised Linear", "row-normalised RBF(gamma=1)", "Matern(nu=1.5)", "Matern(nu=2.5)"]
+    assert list(naming.plain_names(alike).values()) == [
+        "all columns, cosine", "all columns, smooth, row-normalised", *alike[2:],
+    ]  # fmt: skip
     line = charts.line("a", [[0, 1]])
     assert (line["lineStyle"][":color"], line["lineStyle"]["type"]) == ("kw('c1')", "solid")
     recorded("styles", [charts.line_style(k) for k in (0, 7, 8, 9, 17, 40)])
@@ -488,3 +493,39 @@ def test_the_list_of_runs_shows_how_far_they_are():
         board.going[one.id] = bar, words
     asyncio.run(board.look())
     assert told == {"2": ["width: 25.0%", "3 of 12 steps"]}
+
+
+def test_runs_are_late_named_and_meant_as_their_numbers_say(monkeypatch):
+    from types import SimpleNamespace
+
+    def run(number, name, started=None, expected=None, **chosen):
+        summary = SimpleNamespace(regularization=chosen["by"]) if chosen else None
+        return SimpleNamespace(
+            id=number, name=name, created=number, started=started, summary=summary,
+            request=SimpleNamespace(expected=expected and SimpleNamespace(low=5.0, high=expected)),
+        )  # fmt: skip
+
+    monkeypatch.setattr(runs.time, "time", lambda: 1000.0)
+    ends = 20.0 + runs.SLACK
+    cases = (
+        (1000 - ends - 1, 20.0, True),
+        (1000 - ends + 1, 20.0, False),
+        (None, 20.0, False),
+        (1.0, None, False),
+    )
+    for started, expected, late in cases:
+        assert runs.is_late(run(1, "a", started, expected)) is late
+    # of equal names the older one has no number, wherever it stands
+    assert runs.titles([run(3, "a"), run(1, "a"), run(2, "b")]) == {3: "a 2", 1: "a", 2: "b"}
+    by = {"alpha": run(1, "a", by="alpha = 2"), "C": run(2, "b", by="C = 0.5"), "none": run(3, "c")}
+    for of, parameter in (
+        (["alpha", "none"], "alpha"),
+        (["C"], "C"),
+        (["C", "alpha"], "alpha or C"),
+        ([], "alpha or C"),
+    ):
+        name = f"accuracy, {naming.not_an_estimate('alpha or C')}"
+        assert (
+            naming.score_name(name, [by[one] for one in of])
+            == f"accuracy, {naming.not_an_estimate(parameter)}"
+        )
