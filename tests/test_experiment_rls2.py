@@ -680,7 +680,7 @@ def test_a_path_is_scored_by_the_rows_of_its_folds():
     # as many folds as the largest class has samples, and two at least
     assert [len(microarray.make_folds(y, n, 0)) for n in (1, 3, 9)] == [2, 3, 4]
     # a centroid that is not shrunk to the mean of all rows has a gene
-    Z = np.column_stack([np.r_[np.zeros(4), np.ones(4)] * 9, np.tile([0.0, 1.0], 4)])
+    Z = np.tile([[0.0], [1.0]], (4, 2)) + np.repeat([[0.0, 0.0], [9.0, 0.0]], 4, axis=0)
     assert microarray._centroids(Z, np.repeat([0, 1], 4), Z, 1.0)[1] == 1
 
 
