@@ -698,3 +698,25 @@ def test_the_figure_of_a_path_marks_the_simplest_of_the_best():
     lines = {line.get_label(): list(line.get_ydata()) for line in top.lines}
     assert (lines["training"], lines["test"]) == (along["train"], along["test"])
     assert [list(ax.lines[-1 if ax is top else 0].get_xdata()) for ax in (top, bottom)] == [[2.0, 2.0]] * 2
+
+
+def test_coefficients_of_one_against_all_follow_their_formula(rng, monkeypatch):
+    """Weights times scales times the sums of rows, and of all classes the largest gap."""
+    from types import SimpleNamespace
+
+    from kernelweave_papers import rls2_microarray as microarray
+
+    X, y, asked = rng.normal(size=(6, 3)), np.array([0, 1, 2, 0, 1, 2]), []
+    weights, dual = np.arange(6.0).reshape(2, 3), rng.normal(size=(2, 6))
+
+    def solve(gram, sign, alphas, *, scale, tol):
+        asked.append((sign, scale))
+        gaps = np.array([1e-9, [1e-7, 1e-3, 1e-5][len(asked) - 1]])
+        return SimpleNamespace(weights=weights, dual_coef=dual, rel_gap=gaps)
+
+    monkeypatch.setattr(microarray, "rls2_path", solve)
+    path = microarray.rls2_one_vs_all(X, y, np.array([2.0, 1.0]), microarray.MicroarrayOptions(), 1e-6)
+    assert path.gap == 1e-3
+    for c, (sign, scale) in enumerate(asked):
+        np.testing.assert_array_equal(sign, np.where(y == c, 1.0, -1.0))
+        np.testing.assert_allclose(path.coef[:, c], weights * scale * (dual @ X))

@@ -1130,6 +1130,20 @@ def test_a_damaged_text_says_which_byte_is_zero(tmp_path):
         read_table(file)
 
 
+def test_the_byte_that_is_no_text_is_counted_over_chunks(tmp_path, monkeypatch):
+    """Also where a character begins at the end of a chunk."""
+    from kernelweave_app.runs.formats import text
+
+    monkeypatch.setattr(text, "CHUNK", 4)
+    path = tmp_path / "a.csv"
+    for content, place in ((b"a,b\xc3(", 3), (b"a,b\n1,\xe4", 6), ("a,b\nä,ä\nä\n".encode() + b"\xff", 13)):
+        path.write_bytes(content)
+        with pytest.raises(kw.InputError, match=f"byte {place} is {content[place]:#x}"):
+            text.check_text(path)
+    path.write_bytes("äöü\n".encode())
+    assert text.check_text(path) == "utf-8"
+
+
 def test_a_table_without_rows_or_names_is_refused(tmp_path):
     for text, words in (("a,b\n", "0 x 2"), ("a,a\n1,2\n", "'a'"), ("", "is empty")):
         (tmp_path / "x.csv").write_text(text)

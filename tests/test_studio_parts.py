@@ -478,7 +478,7 @@ def test_the_list_of_runs_shows_how_far_they_are():
         given = {"state": "running", "created": 1.0, "started": 1.0, "finished": None, "cancelling": False}
         more = {"step": "", "reason": "", "request": request, "metrics": [], "summary": None}
         return schema.Run(
-            id=f"20260101-00000{name}-abcdef", name=str(name), done=done, total=total, **given, **more
+            id=f"20260101-{name:06d}-abcdef", name=str(name), done=done, total=total, **given, **more
         )
 
     going = [run(1, 0, None), run(2, 3, 12), run(3, 1, 4)]
@@ -493,6 +493,12 @@ def test_the_list_of_runs_shows_how_far_they_are():
         board.going[one.id] = bar, words
     asyncio.run(board.look())
     assert told == {"2": ["width: 25.0%", "3 of 12 steps"]}
+    # runs were deleted in another window, and with them the second page
+    board.runs, board.first = [run(k, k, 40) for k in range(10, 10 + runs.PAGE)], runs.PAGE
+    board.studio = SimpleNamespace(mlflow_folder=None)
+    lines = drawn(board.board)
+    assert (board.first, len(board.going)) == (0, runs.PAGE)
+    assert [one for one in lines if "25 runs" in one]
 
 
 def test_runs_are_late_named_and_meant_as_their_numbers_say(monkeypatch):
