@@ -997,7 +997,7 @@ def test_intervals_of_predictions_need_nine_weighted_rows():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(predictions, "predicted_columns", columns_of)
-        for total in (8.9, 9.1):
+        for total in (8.9, 9.0):
             model = SimpleNamespace(
                 model_=SimpleNamespace(held=SimpleNamespace(weights=np.array([total - 1.0, 1.0])))
             )
