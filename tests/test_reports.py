@@ -285,26 +285,13 @@ def test_figures_of_survival_have_their_numbers():
     from kernelweave_app.reports import close
     from kernelweave_app.reports.figures import draw_findings
 
-    groups = {
-        "predicted": [0.25, 0.75],
-        "observed": [0.3, 0.7],
-        "low": [0.25, 0.4],
-        "high": [0.5, 0.75],
-        "time": 2.5,
-    }
+    groups = {"predicted": [0.25, 0.75], "observed": [0.3, 0.7], "low": [0.25, 0.4], "high": [0.5, 0.75]}
     errors = {"time": [1.0, 2.0], "this model": [0.1, 0.2], "without risks": [0.15, 0.25]}
     risks = {
-        "names": ["low", "high"],
-        "rows": [3, 5],
-        "times": [[1.0, 2.0], [1.5, 2.5]],
-        "errors": [[0.1] * 2] * 2,
-    }
-    risks |= {
-        "survival": [[0.9, 0.8], [0.5, 0.4]],
-        "low": [[0.8, 0.7], [0.4, 0.3]],
-        "high": [[1.0, 0.9], [0.6, 0.5]],
-    }
-    details = {"survival calibration": groups, "survival error": errors, "risk groups": risks}
+        "names": ["low", "high"], "rows": [3, 5], "times": [[1.0, 2.0], [1.5, 2.5]], "errors": [[0.1] * 2] * 2,
+        "survival": [[0.9, 0.8], [0.5, 0.4]], "low": [[0.8, 0.7], [0.4, 0.3]], "high": [[1.0, 0.9], [0.6, 0.5]],
+    }  # fmt: skip
+    details = {"survival calibration": groups | {"time": 2.5}, "survival error": errors, "risk groups": risks}
     found = {name: Finding(n=8, details=tree) for name, tree in details.items()}
     drawn = {picture.name: picture.figure for picture in draw_findings(found)}
     [ax] = drawn["survival-calibration"].axes

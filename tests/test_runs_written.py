@@ -168,11 +168,8 @@ def test_a_script_prints_the_weights_of_its_model_as_shares(runs, capsys):
         model, said = space["model"], capsys.readouterr().out
         shares = [line.split(" %  ") for line in said.splitlines() if " %  " in line]
         fractions = kw.inspection.layer_weights(model).fractions[0].reshape(model.n_kernels_, -1).mean(axis=1)
-        wanted = {
-            str(kernel): f"{100 * v:.1f}"
-            for kernel, v in zip(model.kernel_names_, fractions, strict=True)
-            if v
-        }
+        named = zip(model.kernel_names_, fractions, strict=True)
+        wanted = {str(kernel): f"{100 * value:.1f}" for kernel, value in named if value}
         assert {kernel: value for value, kernel in shares} == wanted
         assert sum(float(value) for value, _ in shares) == pytest.approx(100.0, abs=0.05 * len(shares))
 

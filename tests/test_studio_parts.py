@@ -461,11 +461,7 @@ def test_a_line_of_evidence_is_drawn_anew_only_where_it_says_something_else():
         done.clear()
         card.take(evidence(numbers, **progress))
         assert (done, card.timer.active) == (changes, busy)
-    assert [one.numbers for one in renewed] == [
-        {"omission": 1},
-        {"omission": 2},
-        {"omission": 2, "sources": 1},
-    ]
+    assert [len(one.numbers) for one in renewed] == [1, 1, 2]
 
 
 def test_the_list_of_runs_shows_how_far_they_are():
@@ -477,20 +473,16 @@ def test_the_list_of_runs_shows_how_far_they_are():
         request = schema.RunRequest(data={"tables": [ROWS]}, spec={"target": "y"})
         given = {"state": "running", "created": 1.0, "started": 1.0, "finished": None, "cancelling": False}
         more = {"step": "", "reason": "", "request": request, "metrics": [], "summary": None}
-        return schema.Run(
-            id=f"20260101-{name:06d}-abcdef", name=str(name), done=done, total=total, **given, **more
-        )
+        more |= {"id": f"20260101-{name:06d}-abcdef", "name": str(name), "done": done, "total": total}
+        return schema.Run(**given, **more)
 
     going = [run(1, 0, None), run(2, 3, 12), run(3, 1, 4)]
     board = runs.Board(SimpleNamespace(runs=lambda: going))
     board.take(going)
     told = {}
     for one in going[:2]:
-        bar, words = (
-            SimpleNamespace(style=lambda text, name=one.name: told.setdefault(name, []).append(text)),
-            SimpleNamespace(set_text=lambda text, name=one.name: told.setdefault(name, []).append(text)),
-        )
-        board.going[one.id] = bar, words
+        note = lambda said, name=one.name: told.setdefault(name, []).append(said)  # noqa: E731
+        board.going[one.id] = SimpleNamespace(style=note), SimpleNamespace(set_text=note)
     asyncio.run(board.look())
     assert told == {"2": ["width: 25.0%", "3 of 12 steps"]}
     # runs were deleted in another window, and with them the second page
@@ -513,25 +505,12 @@ def test_runs_are_late_named_and_meant_as_their_numbers_say(monkeypatch):
 
     monkeypatch.setattr(runs.time, "time", lambda: 1000.0)
     ends = 20.0 + runs.SLACK
-    cases = (
-        (1000 - ends - 1, 20.0, True),
-        (1000 - ends + 1, 20.0, False),
-        (None, 20.0, False),
-        (1.0, None, False),
-    )
-    for started, expected, late in cases:
-        assert runs.is_late(run(1, "a", started, expected)) is late
+    begun = ((999 - ends, 20.0), (1001 - ends, 20.0), (None, 20.0), (1.0, None))
+    assert [runs.is_late(run(1, "a", *given)) for given in begun] == [True, False, False, False]
     # of equal names the older one has no number, wherever it stands
     assert runs.titles([run(3, "a"), run(1, "a"), run(2, "b")]) == {3: "a 2", 1: "a", 2: "b"}
     by = {"alpha": run(1, "a", by="alpha = 2"), "C": run(2, "b", by="C = 0.5"), "none": run(3, "c")}
-    for of, parameter in (
-        (["alpha", "none"], "alpha"),
-        (["C"], "C"),
-        (["C", "alpha"], "alpha or C"),
-        ([], "alpha or C"),
-    ):
-        name = f"accuracy, {naming.not_an_estimate('alpha or C')}"
-        assert (
-            naming.score_name(name, [by[one] for one in of])
-            == f"accuracy, {naming.not_an_estimate(parameter)}"
-        )
+    told = naming.not_an_estimate
+    for of, parameter in (("alpha none", "alpha"), ("C", "C"), ("C alpha", "alpha or C"), ("", "alpha or C")):
+        found = naming.score_name(f"accuracy, {told('alpha or C')}", [by[one] for one in of.split()])
+        assert found == f"accuracy, {told(parameter)}"
