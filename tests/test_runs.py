@@ -1066,6 +1066,10 @@ def test_what_files_hold_is_counted_before_it_is_read(tmp_path):
         text.write_bytes(content)
         with pytest.raises(kw.InputError, match=f"{name} is not what its name says: it is {said}compressed"):
             Text().check(text, name, FileLimits())
+    for encoding in ("utf-16-le", "utf-16-be"):
+        text.write_bytes("a,b\n".encode(encoding))
+        with pytest.raises(kw.InputError, match="UTF-16 without a mark"):
+            Text().check(text, "t.csv", FileLimits())
     words = tmp_path / "w.parquet"
     pd.DataFrame({"t": ["x" * 1000, "y" * 10] * 300}).to_parquet(words)
     # as texts, of which a dictionary in the file has two
