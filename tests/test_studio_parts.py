@@ -464,6 +464,20 @@ def test_a_line_of_evidence_is_drawn_anew_only_where_it_says_something_else():
     assert [len(one.numbers) for one in renewed] == [1, 1, 2]
 
 
+def test_classes_are_right_where_their_names_are_the_same():
+    """A class that looks like a number may be read as one."""
+    from types import SimpleNamespace
+
+    rows = [["r", "1", 1], ["s", "2", "1"], ["t", "ab", "".join(["a", "b"])]]
+    more = {"scores": {}, "n_rows": 3, "receivers": [], "classes": ["1", "2"], "confusion": [[4, 1], [2, 3]]}
+    held = schema.HeldResult(columns=["row", "truth", "prediction"], rows=rows, **more)
+    seen = understand.UnderstandPage(None, "20260101-000001-abcdef")
+    lines = drawn(lambda: seen.held(SimpleNamespace(held=held, task="classification")))
+    [table] = [one for one in lines if "table Predictions" in one]
+    assert "[[0, yes, r, 1, 1], [1, no, s, 2, 1], [2, yes, t, ab, ab]]" in table
+    assert [one for one in lines if "Of 10 rows, 3 are misclassified." in one]
+
+
 def test_the_list_of_runs_shows_how_far_they_are():
     """Nothing moves in a run whose number of steps is not known yet."""
     import asyncio
