@@ -90,3 +90,15 @@ def settings_of(folder):
     path = folder / "s.toml"
     path.write_text('alphas = "0.1,1,10"\n[learner_params]\ntol = 1e-5\n')
     return path
+
+
+def test_layers_of_a_path_are_counted_from_the_kernels_of_the_table(wine, tmp_path):
+    """The first layer has the columns without a number."""
+    out = tmp_path / "path"
+    given = ["--target", "target", "--kernels", "linear; rbf(gamma=0.1)", "--method", "deep-uniform"]
+    assert main(["path", str(wine), *given, "--cs", "1,4", "--n-layers", "3", "--out", str(out)]) == 0
+    table = pd.read_csv(out / "path.csv")
+    upper = [name.split(":")[0] for name in table if name.startswith("layer")]
+    assert upper == ["layer 2"] * 4 + ["layer 3"] * 4
+    for layer in set(upper):
+        np.testing.assert_allclose(table.filter(like=layer).sum(axis=1), 1.0)

@@ -678,3 +678,65 @@ def test_a_part_is_scored_on_its_held_out_rows(kernel, rng):
     accuracy, loss = part.score(solution)
     assert accuracy == pytest.approx(100 * np.mean(np.sign(f) == part.y_held))
     assert loss == pytest.approx(np.mean([max(0.0, 1 - y * v) for y, v in zip(part.y_held, f, strict=True)]))
+
+
+def test_steps_of_the_literal_protocol_are_counted_from_the_start(rng, monkeypatch):
+    """A learner of three steps has four values of its criterion; one that breaks has none."""
+    from types import SimpleNamespace
+
+    X, y, train, test = small_problem(rng)
+    split = mlmkl.make_split(X, y, train, test, 0)
+    options = mlmkl_grid.MLMKLOptions(etas=(1.0, 0.1, 0.01), steps=3)
+
+    def fit(learner, part, Cs):
+        assert Cs == (mlmkl.LITERAL_C,)
+        if learner.eta == 1.0:
+            raise InputError("too large to go on")
+        history = {"criterion": np.array([5.0, 4.0, 3.5, 2.0])[: 4 if learner.eta == 0.1 else 2]}
+        return [SimpleNamespace(history=history, eta=learner.eta, part=part)]
+
+    def score(part, found):
+        assert found.part is part
+        return 100.0 * found.eta + (len(part.y_held) == len(test)), 0.5
+
+    monkeypatch.setattr(mlmkl, "fit", fit)
+    monkeypatch.setattr(mlmkl.Part, "score", score)
+    monkeypatch.setattr(mlmkl, "_told", lambda found: {"told": found.eta})
+    found = mlmkl.run_literal("mlmkl-2", split, options)
+    assert (found["steps"], found["chosen"], found["told"]) == ([0, 3, 1], 1, 0.1)
+    np.testing.assert_array_equal(found["change"], [np.nan, -3.0, -1.0])
+    np.testing.assert_array_equal(found["inner"], [np.nan, 10.0, 1.0])
+    np.testing.assert_array_equal(found["test"], [np.nan, 11.0, 2.0])
+
+
+def test_scores_of_inner_folds_count_as_many_rows_as_they_have(rng, monkeypatch):
+    """And the test score stands at the chosen C, of which the path of a convex method ends there."""
+    from types import SimpleNamespace
+
+    X, y, train, test = small_problem(rng)
+    split = mlmkl.make_split(X, y, train, test, 0)
+    split = replace(split, folds=[(np.arange(k, 35), np.arange(k)) for k in (5, 10, 20)])
+    options, asked = mlmkl_grid.MLMKLOptions(Cs=(0.1, 1.0, 10.0)), []
+
+    def fit(learner, part, Cs):
+        asked.append(Cs)
+        return [SimpleNamespace(C=C) for C in Cs]
+
+    def score(part, found):
+        n = len(part.y_held)
+        return (100.0 if found.C == 1.0 and n == 20 else 50.0 if n == 5 else 0.0), 1.0 / n
+
+    monkeypatch.setattr(mlmkl, "fit", fit)
+    monkeypatch.setattr(mlmkl.Part, "score", score)
+    monkeypatch.setattr(mlmkl, "_told", lambda found: {"C": found.C})
+    for method, last in (("l2mkl", (0.1, 1.0)), ("mlmkl-2", (1.0,))):
+        found = mlmkl.run_tuned(method, split, options)
+        np.testing.assert_allclose(found["inner"], np.array([250.0, 2250.0, 250.0]) / 35)
+        np.testing.assert_allclose(found["loss"], 3.0 / 35)
+        assert (found["chosen"], found["C"], asked[-1]) == (1, 1.0, last)
+        np.testing.assert_array_equal(found["test"], [np.nan, 0.0, np.nan])
+    f = np.where(np.arange(len(test)) < 7, -1.0, 1.0) * y[test]
+    monkeypatch.setattr(mlmkl.baselines, "tuned_rbf", lambda *given: (f, {"C": 1.0, "gamma": 2.0}))
+    found = mlmkl.run_rbf(split, options)
+    np.testing.assert_allclose(found["test"], [np.nan, 80.0, np.nan])
+    assert (found["chosen"], found["gamma"]) == (1, 2.0)

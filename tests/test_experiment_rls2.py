@@ -625,3 +625,98 @@ def test_tuned_baselines_are_those_of_scikit_learn(regression, monkeypatch, rng)
     assert trees["trees"] == int(np.argmin(losses)) + 1
     again = kind(n_estimators=trees["trees"], random_state=3).fit(X, y)
     np.testing.assert_allclose(made, again.predict(new))
+
+
+def test_errors_and_shares_that_converged_are_means_over_splits():
+    """A method that does not say whether it converged always has."""
+    from kernelweave_papers.rls2_microarray import Microarray
+
+    common = {"errors_simplest": 2, "genes": 7, "n_test": 18, "n_genes": 40, "folds": 3, "seconds": 1.0}
+    along = {"alpha": [2.0, 1.0], "train": [0.5, 1.0], "cv": [0.25, 0.75], "cv_error": [0.1, 0.2]}
+    along |= {"test": [0.5, 0.75], "genes_path": [1, 7]}
+    rows = [
+        ({"dataset": "nci60", "split": k, "method": method}, {**common, "errors": errors, **more})
+        for k, errors in enumerate((1.0, 4.0))
+        for method, more in (("rls2", along), ("svc", {"converged": float(k)}))
+    ]
+    found = Microarray().tables(rows, Microarray.defaults)
+    results = found["results"].set_index("method")
+    assert results.index.tolist() == ["linear RLS2, one against all", "linear SVC"]
+    assert results["converged"].tolist() == [1.0, 0.5]
+    assert results["errors"].tolist() == [2.5, 2.5]
+    assert results["errors_std"].tolist() == pytest.approx([np.std([1.0, 4.0], ddof=1)] * 2, abs=1e-4)
+    assert results["splits"].tolist() == [2, 2]
+    assert "printed" not in results
+    assert found["path"]["alpha"].tolist() == [2.0, 1.0]
+
+
+@pytest.mark.filterwarnings("ignore:The least populated class")
+def test_a_path_is_scored_by_the_rows_of_its_folds():
+    """Folds count as many rows as they hold out, and the simplest of the best is the first."""
+    from kernelweave_papers import rls2_microarray as microarray
+
+    y, alphas = np.array([0, 1, 1, 0, 1, 1]), np.array([4.0, 2.0, 1.0])
+    X, X_test = y[:, None] - 0.5, np.array([[-1.0], [1.0], [2.0], [-3.0]])
+    asked = []
+
+    def solve(rows, classes, along, options, tol):
+        asked.append((len(rows), None if along is None else along.tolist(), tol))
+        coef = np.zeros((3, 2, 1))
+        # class 0 for all rows, then those of the signs
+        coef[1:, 1] = 1.0
+        coef[0, 0] = coef[0, 1] = 0.0 if len(rows) == 6 else 1e-9
+        return microarray.Path(alphas, coef, 1e-7)
+
+    folds = [(np.arange(1, 6), np.arange(1)), (np.arange(3), np.arange(3, 6))]
+    options = microarray.MicroarrayOptions(tol=1e-5)
+    found = microarray.of_path(X, y, X_test, np.array([0, 0, 1, 1]), folds, options, solve)
+    assert asked == [(6, None, 1e-5), (5, [4.0, 2.0, 1.0], 1e-4), (3, [4.0, 2.0, 1.0], 1e-4)]
+    right = np.array([[1.0, 1.0, 1.0], [1 / 3, 1.0, 1.0]])
+    np.testing.assert_allclose(found["cv"], (right[0] + 3 * right[1]) / 4)
+    np.testing.assert_allclose(found["cv_error"], right.std(axis=0, ddof=1) / np.sqrt(2))
+    assert (found["errors"], found["errors_simplest"], found["genes"]) == (2.0, 2, 1)
+    assert (found["genes_path"], found["test"]) == ([0, 1, 1], [0.5, 0.5, 0.5])
+    np.testing.assert_allclose(found["train"], [1 / 3, 1.0, 1.0])
+    # as many folds as the largest class has samples, and two at least
+    assert [len(microarray.make_folds(y, n, 0)) for n in (1, 3, 9)] == [2, 3, 4]
+    # a centroid that is not shrunk to the mean of all rows has a gene
+    Z = np.tile([[0.0], [1.0]], (4, 2)) + np.repeat([[0.0, 0.0], [9.0, 0.0]], 4, axis=0)
+    assert microarray._centroids(Z, np.repeat([0, 1], 4), Z, 1.0)[1] == 1
+
+
+def test_the_figure_of_a_path_marks_the_simplest_of_the_best():
+    import pandas as pd
+
+    from kernelweave_papers.rls2_microarray import Microarray
+
+    along = {"alpha": [8.0, 4.0, 2.0, 1.0], "train": [0.5, 0.75, 1.0, 1.0], "cv": [0.5, 0.795, 0.8, 0.8]}
+    along |= {"cv_error": [0.1] * 4, "test": [0.25, 0.5, 0.5, 0.75], "genes_path": [1, 2, 3, 4]}
+    part = pd.DataFrame(along).assign(dataset="srbct")
+    [(name, figure)] = Microarray().figures({"path": part})
+    assert name == "path_srbct"
+    top, bottom = figure.axes
+    lines = {line.get_label(): list(line.get_ydata()) for line in top.lines}
+    assert (lines["training"], lines["test"]) == (along["train"], along["test"])
+    assert [list(ax.lines[-1 if ax is top else 0].get_xdata()) for ax in (top, bottom)] == [[2.0, 2.0]] * 2
+
+
+def test_coefficients_of_one_against_all_follow_their_formula(rng, monkeypatch):
+    """Weights times scales times the sums of rows, and of all classes the largest gap."""
+    from types import SimpleNamespace
+
+    from kernelweave_papers import rls2_microarray as microarray
+
+    X, y, asked = rng.normal(size=(6, 3)), np.array([0, 1, 2, 0, 1, 2]), []
+    weights, dual = np.arange(6.0).reshape(2, 3), rng.normal(size=(2, 6))
+
+    def solve(gram, sign, alphas, *, scale, tol):
+        asked.append((sign, scale))
+        gaps = np.array([1e-9, [1e-7, 1e-3, 1e-5][len(asked) - 1]])
+        return SimpleNamespace(weights=weights, dual_coef=dual, rel_gap=gaps)
+
+    monkeypatch.setattr(microarray, "rls2_path", solve)
+    path = microarray.rls2_one_vs_all(X, y, np.array([2.0, 1.0]), microarray.MicroarrayOptions(), 1e-6)
+    assert path.gap == 1e-3
+    for c, (sign, scale) in enumerate(asked):
+        np.testing.assert_array_equal(sign, np.where(y == c, 1.0, -1.0))
+        np.testing.assert_allclose(path.coef[:, c], weights * scale * (dual @ X))

@@ -258,6 +258,9 @@ def test_figures_of_findings_have_their_numbers():
     np.testing.assert_array_equal(curve.lines[0].get_xydata(), [[10, 0.5], [20, 0.7]])
     band = curve.collections[0].get_paths()[0].vertices
     assert {(10.0, 0.4), (10.0, 0.6), (20.0, 0.6), (20.0, 0.9)} <= set(map(tuple, band.tolist()))
+    # the axis has the whole band
+    assert curve.get_ylim()[0] <= 0.4
+    assert curve.get_ylim()[1] >= 0.9
     upper, below = drawn["calibration"].axes
     [bars] = upper.containers
     assert bars.get_label() == "u (Brier 0.12)"
@@ -275,6 +278,37 @@ def test_figures_of_findings_have_their_numbers():
     for figure in drawn.values():
         close(figure)
     assert [picture.name for picture in draw_findings(found, "calibration")] == ["calibration"]
+
+
+def test_figures_of_survival_have_their_numbers():
+    from kernelweave.inspection.registry import Finding
+    from kernelweave_app.reports import close
+    from kernelweave_app.reports.figures import draw_findings
+
+    groups = {"predicted": [0.25, 0.75], "observed": [0.3, 0.7], "low": [0.25, 0.4], "high": [0.5, 0.75]}
+    errors = {"time": [1.0, 2.0], "this model": [0.1, 0.2], "without risks": [0.15, 0.25]}
+    risks = {
+        "names": ["low", "high"], "rows": [3, 5], "times": [[1.0, 2.0], [1.5, 2.5]], "errors": [[0.1] * 2] * 2,
+        "survival": [[0.9, 0.8], [0.5, 0.4]], "low": [[0.8, 0.7], [0.4, 0.3]], "high": [[1.0, 0.9], [0.6, 0.5]],
+    }  # fmt: skip
+    details = {"survival calibration": groups | {"time": 2.5}, "survival error": errors, "risk groups": risks}
+    found = {name: Finding(n=8, details=tree) for name, tree in details.items()}
+    drawn = {picture.name: picture.figure for picture in draw_findings(found)}
+    [ax] = drawn["survival-calibration"].axes
+    [points] = ax.containers
+    np.testing.assert_array_equal(points[0].get_xydata(), [[0.25, 0.3], [0.75, 0.7]])
+    ends = [segment[:, 1] for segment in points[2][0].get_segments()]
+    np.testing.assert_allclose(ends, [[0.25, 0.5], [0.4, 0.75]], rtol=1e-12)
+    assert ax.get_xlabel().endswith("at time 2.5")
+    [ax] = drawn["survival-error"].axes
+    lines = {line.get_label(): line.get_xydata().tolist() for line in ax.lines}
+    assert lines == {"this model": [[1.0, 0.1], [2.0, 0.2]], "without risks": [[1.0, 0.15], [2.0, 0.25]]}
+    ax = drawn["risk-groups"].axes[0]
+    lines = {line.get_label(): line.get_xydata().tolist() for line in ax.lines if " (" in line.get_label()}
+    ends = {"low (3 rows)": [2.0, 0.8], "high (5 rows)": [2.5, 0.4]}
+    assert {name: line[-1] for name, line in lines.items()} == ends
+    for figure in drawn.values():
+        close(figure)
 
 
 def test_figures_keep_their_letters_in_a_given_width():

@@ -7,6 +7,7 @@ Modules: `runs`, `runs/columns`, `runs/division`, `runs/estimating`, `runs/evide
 """
 
 import errno
+import gzip
 import hashlib
 import os
 import re
@@ -710,6 +711,12 @@ def test_a_run_on_dates_predicts_and_can_be_repeated(tmp_path, rng):
     frame[:2].assign(when="soon").to_csv(tmp_path / "b.csv", index=False)
     with pytest.raises(kw.InputError, match="'when' must hold dates, got 'soon'"):
         read_new(model, tmp_path, str(tmp_path / "b.csv"), join="", key="", view=[], gram=[])
+    # also where the columns are those of views
+    X = run.prepared.X
+    several = kw.MKLRegressor(missing="impute").fit({"u": X[["when"]], "v": X[["x"]]}, run.prepared.y)
+    assert np.isfinite(several.predict(predictions.features_of(several, frame[:2]))).all()
+    with pytest.raises(kw.InputError, match="'when' must hold dates, got 'soon'"):
+        predictions.features_of(several, frame[:2].assign(when="soon"))
 
 
 def test_a_message_lists_four_values_of_a_column():
@@ -990,7 +997,7 @@ def test_intervals_of_predictions_need_nine_weighted_rows():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(predictions, "predicted_columns", columns_of)
-        for total in (8.9, 9.1):
+        for total in (8.9, 9.0):
             model = SimpleNamespace(
                 model_=SimpleNamespace(held=SimpleNamespace(weights=np.array([total - 1.0, 1.0])))
             )
@@ -1054,6 +1061,15 @@ def test_what_files_hold_is_counted_before_it_is_read(tmp_path):
     for less in ({"cells": 29}, {"columns": 2}, {"unpacked": 59}):
         with pytest.raises(kw.InputError):
             Text().check(text, "t.csv", FileLimits(**less))
+    # what is compressed and what is not is known by its first bytes, not by its name
+    for name, content, said in (("t.csv.gz", b"a,b", "not "), ("t.csv", gzip.compress(b"a"), "")):
+        text.write_bytes(content)
+        with pytest.raises(kw.InputError, match=f"{name} is not what its name says: it is {said}compressed"):
+            Text().check(text, name, FileLimits())
+    for encoding in ("utf-16-le", "utf-16-be"):
+        text.write_bytes("a,b\n".encode(encoding))
+        with pytest.raises(kw.InputError, match="UTF-16 without a mark"):
+            Text().check(text, "t.csv", FileLimits())
     words = tmp_path / "w.parquet"
     pd.DataFrame({"t": ["x" * 1000, "y" * 10] * 300}).to_parquet(words)
     # as texts, of which a dictionary in the file has two
@@ -1111,6 +1127,20 @@ def test_a_damaged_text_says_which_byte_is_zero(tmp_path):
     file.write_bytes(content)
     with pytest.raises(kw.InputError, match=f"byte {2**20 + 5} is zero"):
         read_table(file)
+
+
+def test_the_byte_that_is_no_text_is_counted_over_chunks(tmp_path, monkeypatch):
+    """Also where a character begins at the end of a chunk."""
+    from kernelweave_app.runs.formats import text
+
+    monkeypatch.setattr(text, "CHUNK", 4)
+    path = tmp_path / "a.csv"
+    for content, place in ((b"a,b\xc3(", 3), (b"a,b\n1,\xe4", 6), ("a,b\nä,ä\nä\n".encode() + b"\xff", 13)):
+        path.write_bytes(content)
+        with pytest.raises(kw.InputError, match=f"byte {place} is {content[place]:#x}"):
+            text.check_text(path)
+    path.write_bytes("äöü\n".encode())
+    assert text.check_text(path) == "utf-8"
 
 
 def test_a_table_without_rows_or_names_is_refused(tmp_path):
@@ -1402,6 +1432,9 @@ def test_decimal_commas_are_told_whatever_separates_fields(separator, tmp_path):
     # between thousands, or between decimals: only a table with semicolons says which
     path.write_text(f"b{separator}n\n1,250{separator}1\n2,500{separator}2\n")
     assert read_table(path)["b"].tolist() == ([1.25, 2.5] if separator == ";" else ["1,250", "2,500"])
+    # one number that cannot be in thousands says that the comma is decimal
+    path.write_text(f"b{separator}n\n1,250{separator}1\n12,5{separator}2\n")
+    assert read_table(path)["b"].tolist() == [1.25, 12.5]
     # a point after the rows that are looked at
     path.write_text(f"b{separator}n\n" + f"1,25{separator}1\n" * 60 + f"2.5{separator}2\n")
     with pytest.raises(kw.InputError, match="column 'b' holds numbers with decimal commas"):

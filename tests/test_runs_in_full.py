@@ -901,8 +901,9 @@ def test_text_tables_of_every_look(recorded, tmp_path):
         answers[name] = {column: cells(found[column]) for column in found}
         space = {"pd": pd}
         exec("\n".join(formats.format_of(path).lines("table", str(path), None)), space)
-        if name not in ("ends.csv", "surplus.csv"):
-            pd.testing.assert_frame_equal(space["table"], found)
+        # the line of a script keeps an empty last column
+        pd.testing.assert_frame_equal(space["table"][list(found)], found)
+        assert space["table"].shape[1] - found.shape[1] == (name == "ends.csv")
         assert formats.format_of(path).name == "csv"
     read = formats.read_file(tmp_path / "plain.csv", texts=["a"]).table
     assert read["a"].tolist() == ["1", "2.5"]
@@ -937,6 +938,7 @@ def test_text_tables_of_every_look(recorded, tmp_path):
         (["a,b;c", "1,2;3"], ",", ","),
         (["a;b;c", "1,5;2;3"], ",", ";"),
         (["a"], "\t", "\t"),
+        (["a,b,c;d", "1,2;3"], ",", ";"),
         (["a\tb,c", "1\t2,3"], "\t", "\t"),
         (['"a,b,c";d', '"1,2";3'], ",", ";"),
     ):

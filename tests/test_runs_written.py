@@ -160,6 +160,20 @@ def test_scripts_and_files_of_runs(runs, files, recorded):
     recorded("answers", answers)
 
 
+def test_a_script_prints_the_weights_of_its_model_as_shares(runs, capsys):
+    """Of three classes the mean of their weights; kernels without any are left out."""
+    space = {}
+    for name in ("all, views", "plain"):
+        exec(scripts.script(runs[name]), space)
+        model, said = space["model"], capsys.readouterr().out
+        shares = [line.split(" %  ") for line in said.splitlines() if " %  " in line]
+        fractions = kw.inspection.layer_weights(model).fractions[0].reshape(model.n_kernels_, -1).mean(axis=1)
+        named = zip(model.kernel_names_, fractions, strict=True)
+        wanted = {str(kernel): f"{100 * value:.1f}" for kernel, value in named if value}
+        assert {kernel: value for value, kernel in shares} == wanted
+        assert sum(float(value) for value, _ in shares) == pytest.approx(100.0, abs=0.05 * len(shares))
+
+
 def test_scripts_make_the_rows_of_their_runs(runs, files):
     """The lines before the fit give X, y, weights, groups and rows as they were prepared."""
     for name, run in runs.items():

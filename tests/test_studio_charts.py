@@ -522,6 +522,33 @@ def test_the_cursor_goes_along_the_path_that_is_shown(monkeypatch):
         assert card.nearest(99.0) == 0
 
 
+def test_the_model_at_the_cursor_has_its_numbers():
+    """Kernels with a weight, the largest ones first, how many more there are, and the score at its alpha alone."""
+    names, weights = [f"k{k}" for k in range(12)], [0.0, *[0.05] * 9, 0.55, 0.0]
+    path = PathResult(
+        parameter="alpha", alphas=[2e9, 1e9, 1e-9], df=[1.0, None, 2.0], n_active=[0, 10, 1], names=names,
+        weights=[[0.0] * 12, weights, [1.0] + [0.0] * 11], chosen=1, output="",
+    )  # fmt: skip
+    curve = SimpleNamespace(alphas=[1e9 * (1 + 1e-9), 2e-9], mean=[0.875, 0.5], score="accuracy", n_rows=40)
+    card = PathCard("a run", SimpleNamespace(paths=[path], curve=curve))
+    assert [card.score_at(alpha) for alpha in path.alphas] == [None, 0.875, None]
+
+    def said():
+        with Client(page("")) as client:
+            card.at_cursor()
+            return [one.text for one in client.content.descendants() if getattr(one, "text", "")]
+
+    found = said()
+    assert found[:2] == ["alpha 1e+09", "chosen"]
+    assert [one for one in found if one[0] == "k" and one[1:].isdigit()] == ["k10", *names[1:8]]
+    assert "and 2 more kernels with 10.0 %" in found
+    assert "accuracy over folds" in found
+    card.cursor = 0
+    found = said()
+    assert found[-1] == "No kernel has a weight here."
+    assert not {"chosen", "accuracy over folds"} & set(found)
+
+
 def test_an_axis_has_ends_only_where_they_differ():
     points = points_of(("all rows", "", [0.1], 0.2))
     for alphas, ends in [([0.1, 10.0], (0.1, 10.0)), ([0.1], None), ([], None)]:

@@ -1114,6 +1114,7 @@ class Told(SimpleNamespace):
         ({"nested": 2}, False, 1, 1),
         ({"target": "", "time": "t", "event": "e"}, False, 1, 1),
         ({"nested": 2, "probabilities": "platt"}, True, 0, 0),
+        ({"nested": 2}, "later", 1, 1),
         ({"probabilities": "platt"}, False, 0, 1),
     ],
 )
@@ -1142,14 +1143,19 @@ def test_the_steps_of_a_run_get_what_belongs_to_them(given, stop, outer, paths, 
 
     def fit(*asked):
         seen["fit"] = asked
-        asked[3].stopped = stop
+        asked[3].stopped = stop is True
 
     def note(name, answered):
         return lambda *asked, **more: seen.setdefault(name, []).append((asked, more)) or answered
 
     monkeypatch.setattr(fitting, "fit_model", fit)
     monkeypatch.setattr(fitting, "calibrate_model", note("calibrate", None))
-    monkeypatch.setattr(nested, "nested_predictions", note("nested", []))
+
+    def outer_folds(*asked):
+        asked[3].stopped = stop == "later"
+        return note("nested", [])(*asked)
+
+    monkeypatch.setattr(nested, "nested_predictions", outer_folds)
     monkeypatch.setattr(writing, "score_held", note("held", "held"))
     monkeypatch.setattr(writing, "write_run", note("run", None))
     monkeypatch.setattr(writing, "write_report", note("report", None))
@@ -1179,7 +1185,8 @@ def test_the_steps_of_a_run_get_what_belongs_to_them(given, stop, outer, paths, 
     assert len(seen.get("nested", ())) == outer
     if outer:
         [((own, what, rows_of, steps, report), _)] = seen["nested"]
-        assert (own, what, rows_of is train, steps, report("x")) == (spec, prepared, True, progress, False)
+        assert (own, what, rows_of is train, steps) == (spec, prepared, True, progress)
+        assert report("x") is bool(stop)
         assert [asked[1:] for asked, _ in seen["_keep"]] == [
             ([[]][:0], "out of fold" if spec.survival else "nested")
         ]
@@ -1192,7 +1199,7 @@ def test_the_steps_of_a_run_get_what_belongs_to_them(given, stop, outer, paths, 
     [((_, _, *rest), more)] = seen["report"]
     assert (rest, more) == ([model, "held", "evidence"], {"title": "my run", "pictures": ["picture"]})
     [((*described,), _)] = seen["results"]
-    remark = ["Stopped before probabilities were learnt."] if stop else []
+    remark = ["Stopped before probabilities were learnt."] if stop is True else []
     assert described == [model, spec, prepared, (train, test), "held", ["path"] * paths, remark]
     assert (places.run(RUNS[0]) / "results.json").read_text() == '{"told": 1}'
     assert (places.run(RUNS[0]) / "model.skops").read_text() == "True"
@@ -1255,6 +1262,52 @@ def test_classes_with_a_problem_of_their_own():
     assert outputs(Told(task="regression", y=np.arange(4.0)), np.arange(4)) == []
 
 
+def test_paths_of_a_run_are_kept_until_one_is_broken_off(tmp_path, monkeypatch):
+    """Of classes the first ones have a path each; the report has the first of them."""
+    import kernelweave.inspection
+
+    job, asked, seen = worker.Job(Places(tmp_path), Noted(), RUNS[0], None), [], []
+    job.folder.mkdir()
+    progress = SimpleNamespace(stopped=False, report="report", stage="all rows", output="")
+    ends = {}
+
+    def path(model, *, output, report):
+        asked.append((output, progress.stage, progress.output, report))
+        if output in ends:
+            raise ends[output]
+        progress.stopped = output == "k4"
+        return f"path {output}"
+
+    monkeypatch.setattr(kernelweave.inspection, "regularization_path", path)
+    monkeypatch.setattr("kernelweave_app.studio.results.is_deep", lambda model: False)
+    number = SimpleNamespace(weights_=np.ones(3))
+    assert job._paths(number, progress) == ["path None"]
+    classes = SimpleNamespace(weights_=np.ones((12, 3)), classes_=np.array([f"c{k:02d}" for k in range(12)]))
+    assert job._paths(classes, progress) == [f"path c{k:02d}" for k in range(worker.MOST_PATHS)]
+    assert asked[:2] == [(None, "", "", "report"), ("c00", "class c00", "c00", "report")]
+    assert (progress.stage, progress.output) == ("", "")
+    for end, left in ((KeyboardInterrupt(), []), (ValueError("odd"), ["There is no path: odd"])):
+        ends["c02"] = end
+        assert (job._paths(classes, progress), job.remarks) == (["path c00", "path c01"], left)
+    classes.classes_ = np.array(["k3", "k4", "k5"])
+    assert job._paths(classes, progress) == ["path k3", "path k4"]
+    monkeypatch.setattr(
+        "kernelweave_app.reports.draw_pictures", lambda *given, **more: seen.append((given, more)) or []
+    )
+    for found in (["path k3", "path k4"], []):
+        job._pictures("model", "held", "X", found)
+    assert seen == [
+        (("model", "held", "X", "path k3"), {"with_path": True}), (("model", "held", "X", None), {"with_path": False}),
+    ]  # fmt: skip
+    # the time to write begins anew for a run that was asked to stop in either way
+    for heard, cancelled, renewed in ((False, False, 0), (True, False, 1), (False, True, 1)):
+        saves = []
+        job.stopping = SimpleNamespace(heard=heard, saves=lambda saves=saves: saves.append(1))
+        job.store.cancelled = cancelled
+        job._renew()
+        assert len(saves) == renewed
+
+
 def test_evidence_is_added_to_what_is_there(tmp_path, monkeypatch):
     import kernelweave.persistence
     from kernelweave_app.runs import lineage, writing
@@ -1265,7 +1318,7 @@ def test_evidence_is_added_to_what_is_there(tmp_path, monkeypatch):
     folder = places.run(RUNS[0])
     (folder / "evidence").mkdir(parents=True)
     write_evidence(folder, {"weights": Finding(meaning="W.", n=3)})
-    jobs.write_status(folder, "stability", count=7, refit=False, created=1.0)
+    jobs.write_status(folder, "stability", count=7, refit=False, max_false=0.5, created=1.0)
     seen = []
     run = Told(spec="spec", prepared="prepared", train="train", test="test")
     monkeypatch.setattr(lineage, "read_lineage", lambda where: ("origin", where))
@@ -1284,7 +1337,7 @@ def test_evidence_is_added_to_what_is_there(tmp_path, monkeypatch):
     held = ("held", (model, "prepared", "test"))
     assert seen[1] == (
         (model, "spec", "prepared", ("train", "test"), held),
-        {"report": job.report, "count": 7, "refit": False},
+        {"report": job.report, "count": 7, "refit": False, "max_false": 0.5},
     )
     assert seen[2] == ("stability", "basis")
     found = json.loads((folder / "evidence.json").read_text())

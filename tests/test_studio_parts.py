@@ -315,6 +315,13 @@ def test_names_values_and_charts(recorded):
     ]
     recorded("plain", naming.plain_names(labels))
     recorded("widths", list(naming.plain_names([f"RBF(gamma={k})" for k in (4, 1, 3, 2)]).values()))
+    tiny = naming.plain_names(["RBF(gamma=0.001)", "RBF(gamma=1e-05)", "RBF(gamma=2e+1)"])
+    assert list(tiny.values()) == [f"all columns, smooth, {width}" for width in ("medium", "wide", "narrow")]
+    # only a linear kernel of rows of length one is the cosine; equal names are none
+    alike = ["row-normalised Linear", "row-normalised RBF(gamma=1)", "Matern(nu=1.5)", "Matern(nu=2.5)"]
+    assert list(naming.plain_names(alike).values()) == [
+        "all columns, cosine", "all columns, smooth, row-normalised", *alike[2:],
+    ]  # fmt: skip
     line = charts.line("a", [[0, 1]])
     assert (line["lineStyle"][":color"], line["lineStyle"]["type"]) == ("kw('c1')", "solid")
     recorded("styles", [charts.line_style(k) for k in (0, 7, 8, 9, 17, 40)])
@@ -414,3 +421,110 @@ def test_which_computation_is_next_and_how_long_it_takes(recorded):
                 )
                 lines += [[kind, count, *line]]
     recorded("announced", lines)
+
+
+def test_a_line_of_evidence_is_drawn_anew_only_where_it_says_something_else():
+    """While a bar moves, the button beside it stays; a stop, an end and a finding change the line."""
+    from types import SimpleNamespace
+
+    def evidence(numbers, **going):
+        progress = {kind: schema.EvidenceProgress(**one) for kind, one in going.items()}
+        found = {"kinds": ["sources", "omission"], "numbers": numbers, "progress": progress}
+        return schema.Evidence(**found, statements=[], figures=[], tables=[])
+
+    place = "sources", False
+    renewed, done = [], []
+    card = understand.EvidenceCard(None, SimpleNamespace(id="a run"), evidence({}), renewed.append)
+    card.timer = SimpleNamespace(is_deleted=False, active=False)
+
+    def draw():
+        done.append("line")
+        # only a line of what is being computed has a bar
+        card.bars = {place: None} if card.found.progress["sources"].state == "running" else {}
+
+    card.lines[place] = draw
+    card.advance = lambda kind, new, brief: done.append(new.done)
+    card.parts = SimpleNamespace(refresh=lambda: done.append("charts"))
+    card.paper = SimpleNamespace(refresh=lambda: done.append("paper"))
+    going, stopped, charts_too = {"state": "running"}, {"state": "cancelled", "done": 4}, ["charts", "paper"]
+    for numbers, progress, changes, busy in (
+        ({}, {"sources": going}, ["line"], True),
+        ({}, {"sources": {**going, "done": 2}}, [2], True),
+        ({}, {"sources": {**going, "done": 2}, "omission": {"state": "waiting"}}, [], True),
+        ({}, {"sources": {**going, "done": 3, "stopping": True}}, ["line"], True),
+        ({}, {"sources": {**going, "done": 4, "stopping": True}}, [4], True),
+        ({}, {"sources": stopped}, ["line"], False),
+        ({"omission": 1}, {"sources": stopped}, charts_too, False),
+        ({"omission": 2}, {"sources": stopped}, charts_too, False),
+        ({"omission": 2, "sources": 1}, {"sources": stopped}, ["line", *charts_too], False),
+    ):
+        done.clear()
+        card.take(evidence(numbers, **progress))
+        assert (done, card.timer.active) == (changes, busy)
+    assert [len(one.numbers) for one in renewed] == [1, 1, 2]
+
+
+def test_classes_are_right_where_their_names_are_the_same():
+    """A class that looks like a number may be read as one."""
+    from types import SimpleNamespace
+
+    rows = [["r", "1", 1], ["s", "2", "1"], ["t", "ab", "".join(["a", "b"])]]
+    more = {"scores": {}, "n_rows": 3, "receivers": [], "classes": ["1", "2"], "confusion": [[4, 1], [2, 3]]}
+    held = schema.HeldResult(columns=["row", "truth", "prediction"], rows=rows, **more)
+    seen = understand.UnderstandPage(None, "20260101-000001-abcdef")
+    lines = drawn(lambda: seen.held(SimpleNamespace(held=held, task="classification")))
+    [table] = [one for one in lines if "table Predictions" in one]
+    assert "[[0, yes, r, 1, 1], [1, no, s, 2, 1], [2, yes, t, ab, ab]]" in table
+    assert [one for one in lines if "Of 10 rows, 3 are misclassified." in one]
+
+
+def test_the_list_of_runs_shows_how_far_they_are():
+    """Nothing moves in a run whose number of steps is not known yet."""
+    import asyncio
+    from types import SimpleNamespace
+
+    def run(name, done, total):
+        request = schema.RunRequest(data={"tables": [ROWS]}, spec={"target": "y"})
+        given = {"state": "running", "created": 1.0, "started": 1.0, "finished": None, "cancelling": False}
+        more = {"step": "", "reason": "", "request": request, "metrics": [], "summary": None}
+        more |= {"id": f"20260101-{name:06d}-abcdef", "name": str(name), "done": done, "total": total}
+        return schema.Run(**given, **more)
+
+    going = [run(1, 0, None), run(2, 3, 12), run(3, 1, 4)]
+    board = runs.Board(SimpleNamespace(runs=lambda: going))
+    board.take(going)
+    told = {}
+    for one in going[:2]:
+        note = lambda said, name=one.name: told.setdefault(name, []).append(said)  # noqa: E731
+        board.going[one.id] = SimpleNamespace(style=note), SimpleNamespace(set_text=note)
+    asyncio.run(board.look())
+    assert told == {"2": ["width: 25.0%", "3 of 12 steps"]}
+    # runs were deleted in another window, and with them the second page
+    board.runs, board.first = [run(k, k, 40) for k in range(10, 10 + runs.PAGE)], runs.PAGE
+    board.studio = SimpleNamespace(mlflow_folder=None)
+    lines = drawn(board.board)
+    assert (board.first, len(board.going)) == (0, runs.PAGE)
+    assert [one for one in lines if "25 runs" in one]
+
+
+def test_runs_are_late_named_and_meant_as_their_numbers_say(monkeypatch):
+    from types import SimpleNamespace
+
+    def run(number, name, started=None, expected=None, **chosen):
+        summary = SimpleNamespace(regularization=chosen["by"]) if chosen else None
+        return SimpleNamespace(
+            id=number, name=name, created=number, started=started, summary=summary,
+            request=SimpleNamespace(expected=expected and SimpleNamespace(low=5.0, high=expected)),
+        )  # fmt: skip
+
+    monkeypatch.setattr(runs.time, "time", lambda: 1000.0)
+    ends = 20.0 + runs.SLACK
+    begun = ((999 - ends, 20.0), (1001 - ends, 20.0), (None, 20.0), (1.0, None))
+    assert [runs.is_late(run(1, "a", *given)) for given in begun] == [True, False, False, False]
+    # of equal names the older one has no number, wherever it stands
+    assert runs.titles([run(3, "a"), run(1, "a"), run(2, "b")]) == {3: "a 2", 1: "a", 2: "b"}
+    by = {"alpha": run(1, "a", by="alpha = 2"), "C": run(2, "b", by="C = 0.5"), "none": run(3, "c")}
+    told = naming.not_an_estimate
+    for of, parameter in (("alpha none", "alpha"), ("C", "C"), ("C alpha", "alpha or C"), ("", "alpha or C")):
+        found = naming.score_name(f"accuracy, {told('alpha or C')}", [by[one] for one in of.split()])
+        assert found == f"accuracy, {told(parameter)}"
