@@ -43,7 +43,7 @@ def test_path_writes_a_table_and_pictures(wine, diabetes, tmp_path):
     assert len(list((tmp_path / "classes").glob("path-*.svg"))) == 3
 
 
-def test_ctrl_c_during_a_path_keeps_and_says_what_is_done(diabetes, tmp_path, capsys, monkeypatch):
+def test_ctrl_c_during_a_path_keeps_and_says_what_is_done(diabetes, wine, tmp_path, capsys, monkeypatch):
     from kernelweave.mkl import solve as solver
 
     plain, calls = solver.newton_result, []
@@ -58,6 +58,14 @@ def test_ctrl_c_during_a_path_keeps_and_says_what_is_done(diabetes, tmp_path, ca
     arguments = ["path", str(diabetes), "--target", "target", "--out", str(tmp_path / "p"), "--alphas", "20"]
     assert main(arguments) == 0
     assert "Interrupted: 6 of 20 regularisation parameters are done and written." in capsys.readouterr().out
+    # in the second of three classes
+    calls.clear()
+    calls.append(())
+    arguments = ["path", str(wine), "--target", "target", "--out", str(tmp_path / "c"), "--alphas", "2"]
+    assert main(arguments) == 0
+    said = capsys.readouterr().out
+    assert "Interrupted: 3 of 6 regularisation parameters are done and written." in said, said
+    assert "path.csv and path-barbera.svg, path-barolo.svg" in said
     assert len(pd.read_csv(tmp_path / "p" / "path.csv")) == 6
 
 

@@ -118,12 +118,13 @@ def _path_of_table(table: str, spec: Spec, out: str, overwrite: bool) -> None:
     each = "target" if prepared.task == "regression" else "label" if prepared.names else "class"
     with whole_folder(out, overwrite=overwrite, files=("path.csv", "path.svg", "path-*.svg")) as folder:
         say_found(data, prepared, table, spec)
-        n_outputs = _solve(spec, prepared, folder, each)
-    say(f"Wrote {out}: path.csv and {f'a picture for each {each}' if n_outputs > 1 else 'path.svg'}")
+        pictures, n_outputs = _solve(spec, prepared, folder, each)
+    said = f"a picture for each {each}" if len(pictures) == n_outputs > 1 else ", ".join(pictures)
+    say(f"Wrote {out}: path.csv and {said}")
 
 
-def _solve(spec: Spec, prepared: Prepared, folder: Path, each: str) -> int:
-    """Solve the paths of all outputs and write them; return their number."""
+def _solve(spec: Spec, prepared: Prepared, folder: Path, each: str) -> tuple[list[str], int]:
+    """Solve the paths of all outputs and write them; return the pictures that are there, and the number of outputs."""
     import numpy as np
     import pandas as pd
 
@@ -179,11 +180,10 @@ def _solve(spec: Spec, prepared: Prepared, folder: Path, each: str) -> int:
     first, last = table[parameter].iloc[0], table[parameter].iloc[-1]
     most = numbered(int(table["n_kernels"].max()), "kernel")
     say(f"{parameter} from {first:.3g} to {last:.3g}: up to {most}.")
-    if len(table) < n_alphas * len(frames):
-        say(
-            f"Interrupted: {len(table)} of {n_alphas * len(frames)} regularisation parameters are done and written."
-        )
-    return len(outputs)
+    wanted = n_alphas * len(outputs)
+    if len(table) < wanted:
+        say(f"Interrupted: {len(table)} of {wanted} regularisation parameters are done and written.")
+    return _pictures(outputs)[: len(frames)], len(outputs)
 
 
 def _pictures(outputs: Sequence[str | None]) -> list[str]:
