@@ -438,8 +438,13 @@ def test_functions_of_kernels(tmp_path):
     ):
         kw.save(kw.MKLRegressor([unnamed], alpha=0.1).fit(X, Y), path)
     two = [kw.kernels.Custom(overlap, name="k"), kw.kernels.Custom(other, name="k")]
-    with pytest.raises(InputError, match=r"and two of them are called 'k'. Name their kernels: Custom"):
-        kw.save(kw.MKLRegressor(two, alpha=0.1).fit(X, Y), path)
+    # a function of the diagonal is a part of the kernel, and would be lost
+    also = [kw.kernels.Custom(overlap).on([0]), kw.kernels.Custom(overlap, diag=kernel.diagonal)]
+    for kernels, name in ((two, "k"), (also, "overlap"), (also[::-1], "overlap")):
+        with pytest.raises(
+            InputError, match=rf"and two of them are called '{name}'. Name their kernels: Custom"
+        ):
+            kw.save(kw.MKLRegressor(kernels, alpha=0.1).fit(X, Y), path)
 
 
 def test_files_and_what_is_said_of_wrong_ones(tmp_path):

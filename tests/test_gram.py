@@ -315,6 +315,7 @@ def test_kernels_beyond_the_first_that_are_packed_are_named_and_have_their_own_p
     spoilt = {
         "not positive semidefinite|eigenvalue": -3.0 * np.eye(12),
         "symmetric": np.triu(np.ones((12, 12)), 1),
+        "has an entry of size": 1e3 * (np.eye(12, k=7) + np.eye(12, k=-7)) * (np.arange(12) % 7 > 0),
     }
     for words, change in spoilt.items():
         many[:, :, wrong] += change

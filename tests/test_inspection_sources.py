@@ -763,8 +763,9 @@ def test_findings_have_the_numbers_of_their_functions(patients, rng):
         assert (made.n, made.details["tested"], made.details["score"]) == (3, len(used), own.score)
 
 
-def test_answers_say_what_the_rows_can_tell(rng):
+def test_answers_say_what_the_rows_can_tell(rng, monkeypatch):
     """That a gain in the score of the kind of target is unlikely, or that so many rows cannot tell."""
+    monkeypatch.setattr(paired, "N_SIGNS", 499)
 
     def said(truth, guess, other, classes=None):
         made = paired._against(HeldOut(truth, guess, classes), {"another": other}, "name", "title")
@@ -775,6 +776,10 @@ def test_answers_say_what_the_rows_can_tell(rng):
     near = y + 0.5 * noise[0]
     assert said(y, near, near + 0.001 * noise[1]) == ("no", "a gain of 0.02 of R^2 is unlikely.")
     assert said(y, near, y + noise[1]) == ("yes", "")
+    # in any unit: a gain of R^2 is one of squared errors in units of the variance
+    for unit in (1e-3, 1e3):
+        assert said(unit * y, unit * near, unit * (near + 0.001 * noise[1]))[0] == "no"
+        assert said(unit * y[:20], unit * near[:20], unit * (near + 0.5 * noise[1])[:20])[0] == "inconclusive"
     names = np.array(["a", "b"])
     truth = names[rng.integers(2, size=4000)]
     guess = np.where(rng.random(4000) < 0.8, truth, "a")

@@ -447,6 +447,32 @@ def test_the_best_multiple_is_taken(core, rng, monkeypatch):
     assert abs(b @ g) <= 1e-10 or np.isclose(np.abs(b).max(), 100.0)
 
 
+def test_a_kernel_may_be_as_asymmetric_as_its_numbers_are_rounded(rng):
+    """A share of 1e-8 of the largest entry of double precision, and 32 roundings of single precision."""
+    X = rng.normal(size=(20, 3))
+    K = np.exp(-np.square(X[:, None] - X).sum(axis=2))
+    upper = np.triu(np.ones_like(K), 1)
+    for size, dtype, fits in (
+        (1e-6, np.float32, True),
+        (1e-5, np.float32, False),
+        (5e-9, float, True),
+        (5e-8, float, False),
+    ):
+        given = (7.0 * (K + size * upper)).astype(dtype)
+        if fits:
+            found = box.as_kernel(given, "raise")
+            np.testing.assert_array_equal(found, 0.5 * (given.astype(float) + given.T.astype(float)))
+            assert found.dtype == float
+            assert found.flags.c_contiguous
+        else:
+            with pytest.raises(kw.InputError, match=r"must be symmetric, got max .* with entries up to 7"):
+                box.as_kernel(given, "raise")
+    # symmetric numbers are not copied, and without the check nothing is changed
+    whole = np.ascontiguousarray(0.5 * (K + K.T))
+    assert box.as_kernel(whole, "raise") is whole
+    assert box.as_kernel(K + upper, "raise", check=False)[0, 1] == K[0, 1] + 1.0
+
+
 @pytest.mark.parametrize("loss", [Hinge(), SquaredHinge(), Huber(0.5)])
 def test_a_cost_may_be_a_whole_number(loss, rng):
     X = rng.normal(size=(20, 3))
