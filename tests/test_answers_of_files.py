@@ -509,6 +509,21 @@ def test_models_in_pipelines_and_splitters(tmp_path):
         kw.load(tmp_path / "n.kw")
 
 
+def test_rows_of_a_model_in_a_pipeline_are_kept_as_asked(tmp_path):
+    made = make_pipeline(StandardScaler(), kw.MKLRegressor(kw.banks.linear_features(X.shape[1]), alpha=0.1))
+    made.fit(X, Y)
+    for asked in (True, None, False):
+        again = kw.load(kw.save(made, tmp_path / "m.kw", training_rows=asked))
+        np.testing.assert_allclose(again.predict(NEW), made.predict(NEW), rtol=1e-12)
+        if asked:
+            np.testing.assert_allclose(
+                again.predict(NEW, return_std=True)[1], made.predict(NEW, return_std=True)[1]
+            )
+        else:
+            with pytest.raises(InputError, match="training rows"):
+                again.predict(NEW, return_std=True)
+
+
 def test_rows_that_are_needed(models):
     with pytest.raises(
         InputError, match=r"cannot be saved without its training rows: .*\. Leave `training_rows` out"

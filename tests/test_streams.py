@@ -4,6 +4,7 @@ Modules: `gram/streams`, `mkl/features/stream_descent`, `mkl/features/ridge_path
 """
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from journeys import in_few_iterations, verdicts
 from kernelweave._checks import InputError, NotPSDError
 from kernelweave.gram import streams as streams_module
 from kernelweave.gram.streams import series
+from kernelweave.mkl.features import stream_descent
 
 GAMMAS = [0.3, 2.0]
 
@@ -255,6 +257,27 @@ def test_nothing_to_learn(kind):
         assert result.primal == pytest.approx(0.5 * y @ y)
     else:
         assert not result.dual_coef.any()
+
+
+@pytest.mark.parametrize("shape", [(6, 20), (30, 8)])
+def test_working_blocks_leave_out_the_smallest_directions(shape, rng):
+    """As many as have squares that sum to at most the cut, and never all."""
+    rows = rng.normal(size=shape) * np.geomspace(1.0, 1e-2, shape[1])
+    squares = np.sort(np.square(np.linalg.svd(rows, compute_uv=False)))
+    for k in (0, 1, 3):
+        cut = squares[:k].sum() * (1.0 + 1e-9)
+        found = stream_descent._turned(rows, cut)
+        assert found.flags.c_contiguous
+        assert_allclose(found @ found.T, np.diag(squares[k:]), atol=1e-10 * squares[-1])
+        left = rows.T @ rows - found.T @ found
+        assert_allclose(np.linalg.eigvalsh(left)[-1], squares[k - 1] if k else 0.0, atol=1e-10 * squares[-1])
+    assert len(stream_descent._turned(rows, 2.0 * squares.sum())) == 1
+    assert stream_descent._turned(0.0 * rows, 0.0).tolist() == [[0.0] * shape[1]]
+    # a share of the smallest alpha, in units of the solver
+    units = SimpleNamespace(in_units=lambda alpha: 2.0 * alpha)
+    descent = SimpleNamespace(tol=1e-3, problem=units, work=SimpleNamespace(cut=0.0))
+    stream_descent.StreamDescent.prepare(descent, [np.inf, 3.0, 0.5, 7.0])
+    assert_allclose(descent.work.cut, stream_descent.LEFT_OUT * 1e-3 * 2.0 * 0.5, rtol=1e-12)
 
 
 def test_a_range_begins_where_one_kernel_is_left():
