@@ -20,7 +20,7 @@ from sklearn.metrics import log_loss
 
 import kernelweave as kw
 from kernelweave import InputError, inspection
-from kernelweave.inspection import paired, stability
+from kernelweave.inspection import paired, sources, stability
 from kernelweave.inspection.held import HeldOut
 from kernelweave.inspection.permutation import permutation_p_value
 from kernelweave.inspection.refitting import plainly, splitter_of
@@ -787,6 +787,22 @@ def test_answers_say_what_the_rows_can_tell(rng, monkeypatch):
     other[:4] = np.where(other[:4] == "a", "b", "a")
     assert said(truth, guess, other, ["a", "b"]) == ("no", "a gain of 0.02 of accuracy is unlikely.")
     assert said(truth[:20], guess[:20], other[:20], ["a", "b"]) == ("inconclusive", "20 rows cannot tell.")
+
+
+def test_what_happens_in_none_of_few_groups_may_happen_in_others(monkeypatch, rng):
+    """A loss in none of n rows, or groups, may come in 3 / n of all: it is unlikely only if that is little."""
+    X = rng.normal(size=(1000, 2))
+    model = kw.MKLRegressor(kw.banks.linear_features(2), alpha=1.0).fit(X[:20], X[:20, 0])
+    zero, p = np.zeros(2), np.ones(2)
+    found = sources.SourceTest(("x0", "x1"), 0.9, zero, zero, zero + 0.01, p, p, False, 999)
+    monkeypatch.setattr(sources, "source_test", lambda *given, **more: found)
+    for groups, answer in (
+        (None, "no"),
+        (np.arange(1000) // 20, "inconclusive"),
+        (np.arange(1000) // 2, "no"),
+    ):
+        made = compute("sources", Basis(model=model, held_rows=Rows(X, X[:, 0], {}, groups)))
+        assert [one.answer for one in made.verdicts] == [answer] * 2
 
 
 @pytest.mark.parametrize("kind", ["class", "label", "target"])

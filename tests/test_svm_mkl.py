@@ -23,7 +23,7 @@ from kernelweave.machines.losses import EpsilonInsensitive, Hinge, Huber, Quanti
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.svm import solve_l2svc, solve_svc, solve_svr
 from kernelweave.mkl.kernel_problem import KernelProblem, Session
-from kernelweave.mkl.loop import minimise
+from kernelweave.mkl.loop import Look, minimise
 from kernelweave.mkl.solve import solve_problem
 from kernelweave.mkl.steps import dual_newton, interior_point, newton
 from kernelweave.mkl.svm_mkl import solve_svm_mkl
@@ -1318,6 +1318,41 @@ def test_newton_on_coefficients_on_a_line(rng):
     assert there <= min(values)
     assert least == pytest.approx(there, rel=1e-12)
     assert dual_newton.step_size(problem, ends[0], ends[0], V[0], V[0], first) == (1.0, first)
+
+
+def test_newton_on_coefficients_tells_the_gap_of_its_weights(rng, monkeypatch):
+    """That of the machine with what other weights could gain; it begins where the last solution ended."""
+    gram, y, _ = make_data("mixed", rng)
+    ball = LpBall(2.0)
+    problem = kw.Problem(gram, y, "hinge", ball, 3.0).form
+    looks, begun, solved = [], [], Session.solve
+
+    def looked(*given):
+        looks.append(given)
+        return Look(*given)
+
+    def solving(self, weights, tol, b):
+        begun.append(b)
+        # of other coefficients than those that decided the weights
+        return solved(self, weights, tol, None)
+
+    monkeypatch.setattr(dual_newton, "Look", looked)
+    monkeypatch.setattr(Session, "solve", solving)
+    options = {"solver": "dual-newton", "loss": "hinge"}
+    first = solve(gram, y, 3.0, ball, tol=2e-2, **options)
+    solve(gram, y, 3.0, ball, tol=1e-6, **options)
+    gains = []
+    for point, objective, gap, _, *status in looks:
+        b = point.machine.dual_coef
+        q = problem.quad_of(b, problem.products(b))
+        gains.append(0.5 * (ball.support(q) - float(point.weights @ q)))
+        assert objective == point.machine.primal
+        assert gap == pytest.approx(point.machine.own_gap + max(0.0, gains[-1]), rel=1e-9, abs=1e-13)
+        assert status or gains[-1] == pytest.approx(0.0, abs=1e-12 * ball.support(q))
+    assert max(gains) > 1e-7
+    begun.clear()
+    solve(gram, y, 3.0, ball, tol=1e-6, start=first, **options)
+    np.testing.assert_array_equal(begun[0], first.dual_coef)
 
 
 @pytest.mark.parametrize("weight_set", [LpBall(2.0), CappedSimplex(0.9)], ids=str)
