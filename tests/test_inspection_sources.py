@@ -24,7 +24,7 @@ from kernelweave.inspection import paired, sources, stability
 from kernelweave.inspection.held import HeldOut
 from kernelweave.inspection.permutation import permutation_p_value
 from kernelweave.inspection.refitting import plainly, splitter_of
-from kernelweave.inspection.registry import REGISTRY, Basis, Rows, collect, compute
+from kernelweave.inspection.registry import REGISTRY, Basis, Interval, Rows, collect, compute
 from kernelweave.inspection.stability import permitted
 from oracles import wrong_defaults
 from recording import brief
@@ -803,6 +803,27 @@ def test_what_happens_in_none_of_few_groups_may_happen_in_others(monkeypatch, rn
     ):
         made = compute("sources", Basis(model=model, held_rows=Rows(X, X[:, 0], {}, groups)))
         assert [one.answer for one in made.verdicts] == [answer] * 2
+
+
+def test_one_answer_names_three_sources_and_the_p_value_of_one():
+    def said(weights, **tested):
+        values = {name: Interval(weight) for name, weight in weights.items()}
+        given = {name: dict(zip(("needed", "p"), own, strict=True)) for name, own in tested.items()}
+        return sources._sentence(values, given)
+
+    a, b = "a matters: a model without it predicts worse (p = 0.003).", "b can be left out."
+    assert said({"a": 1.0, "b": 0.0}) == "The only source with a weight is a."
+    assert said({"a": 1.0, "b": 0.0}, a=("yes", 0.003)) == f"The only source with a weight is a. {a}"
+    assert said({"all": 0.6, "b": 0.4}) == (
+        "the whole table has the largest weight, 60.0 %. Whether a model needs it was not tested."
+    )
+    assert said({"a": 0.6, "b": 0.4}, a=("yes", 0.003), b=("no", 0.5)) == f"{a} {b}"
+    # of a source without a weight nothing is said
+    assert said({"a": 0.6, "b": 0.4, "c": 0.0}, b=("no", 0.5), c=("yes", 0.1)) == b
+    both = said({"a": 0.6, "b": 0.4}, a=("yes", 0.003), b=("yes", 0.001))
+    assert both == "a and b matter: a model without one of them predicts worse."
+    many = said(dict.fromkeys("abcde", 0.2), **dict.fromkeys("abcde", ("inconclusive", 0.4)))
+    assert many == "a, b, c and 2 more may matter or not: these rows cannot tell."
 
 
 @pytest.mark.parametrize("kind", ["class", "label", "target"])

@@ -1318,6 +1318,11 @@ def test_newton_on_coefficients_on_a_line(rng):
     assert there <= min(values)
     assert least == pytest.approx(there, rel=1e-12)
     assert dual_newton.step_size(problem, ends[0], ends[0], V[0], V[0], first) == (1.0, first)
+    # the whole way down to there, and the value to begin the next one with
+    lowest = (1 - t) * ends[0] + t * ends[1], (1 - t) * V[0] + t * V[1]
+    whole, value = dual_newton.step_size(problem, ends[0], lowest[0], V[0], lowest[1], first)
+    assert (whole, value) == (1.0, pytest.approx(least, rel=1e-12))
+    assert value < first
 
 
 def test_newton_on_coefficients_tells_the_gap_of_its_weights(rng, monkeypatch):
