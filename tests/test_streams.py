@@ -280,6 +280,54 @@ def test_working_blocks_leave_out_the_smallest_directions(shape, rng):
     assert_allclose(descent.work.cut, stream_descent.LEFT_OUT * 1e-3 * 2.0 * 0.5, rtol=1e-12)
 
 
+def test_dual_coefficients_of_working_blocks_and_their_gap(rng):
+    """``a c`` of a ridge on the weighted kernels, and the gap that is defined at the top of the module."""
+    rows, Y, a = rng.normal(size=(5, 20)), rng.normal(size=(1, 20)), 0.3
+    offsets, norms = np.array([0, 2, 5]), np.array([1.0, 3.0])
+    K = np.stack([rows[:2].T @ rows[:2], rows[2:].T @ rows[2:]])
+
+    def forms(P):
+        return np.add.reduceat(np.square(P).sum(axis=0), offsets[:-1])
+
+    work = SimpleNamespace(rows=rows, offsets=offsets, norms=norms, R=Y, quadratic_forms=forms)
+    descent = SimpleNamespace(work=work, problem=SimpleNamespace(Y=Y))
+    theta, left = stream_descent.StreamDescent._dual(descent, a)
+    total = 0.25 * K[0] + 0.75 * K[1]
+    c = np.linalg.solve(total + a * np.eye(20), Y[0])
+    assert_allclose(theta[0], a * c, rtol=1e-10)
+    primal = 0.5 * np.square(Y[0] - total @ c).sum() + 0.5 * a * c @ total @ c
+    gap = 0.5 * a * (max(c @ K[0] @ c, c @ K[1] @ c) - c @ total @ c)
+    assert left == pytest.approx(gap / primal, rel=1e-9)
+    work.norms = np.zeros(2)
+    assert stream_descent.StreamDescent._dual(descent, a) == (Y, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("y", "low", "high"),
+    [
+        ([2.0, 1.0], 1.0, 1.03),
+        ([1.0, 4.0], 1 / 3, 0.345),
+        ([2.0, 0.0], 1.0, 1.0),
+        ([1.0 + 1e-12, 1.0], 1e3, 1e3),
+    ],
+)
+def test_the_smallest_alpha_of_one_kernel_by_hand(y, low, high):
+    """Of two orthogonal columns the larger target y is left with ``y alpha / (1 + alpha)``, at least the smaller one.
+
+    Where one is left at all alphas, or never, the answer is the unit, or the end of the range.
+    """
+    Y = np.array([y])
+    problem = SimpleNamespace(
+        Y=Y,
+        forms_of_targets=lambda: np.square(Y[0]),
+        blocks=lambda kernels: iter(np.eye(2)[kernels][:, None]),
+        in_units=lambda alpha: alpha,
+        forms=lambda residuals: np.array([np.square(one[0]) for one in residuals]),
+    )
+    assert low <= stream_descent.single_block_alpha_of_stream(problem, 1.0) * (1 + 1e-12)
+    assert stream_descent.single_block_alpha_of_stream(problem, 1.0) <= high * (1 + 1e-12)
+
+
 def test_a_range_begins_where_one_kernel_is_left():
     X, y = table()
     path = kw.rls2_path(kw.KernelStream.gaussians(X, GAMMAS), y, n_alphas=5, tol=1e-4)
