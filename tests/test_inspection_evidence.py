@@ -541,6 +541,8 @@ def test_tables_for_papers_have_no_letters_that_latex_reads():
     text = Table.of("t", "T", {"name_%": ["x_1", "a&b"], "v": [0.5, 2.0]}).latex()
     for part in (r"name\_\%", r"x\_1", r"a\&b"):
         assert part in text
+    # the first column names the rows, also where the names are numbers
+    assert r"\begin{tabular}{lr}" in Table.of("t", "T", {"n": [20, 40], "v": [0.5, 2.0]}).latex()
 
 
 @pytest.mark.parametrize("kind", KINDS)

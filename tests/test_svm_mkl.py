@@ -1325,6 +1325,22 @@ def test_newton_on_coefficients_on_a_line(rng):
     assert value < first
 
 
+@pytest.mark.parametrize("p", [1.3, 2.0, 5.0])
+def test_the_curvature_of_the_weights_is_their_slope(p, rng):
+    """``2 sum_ml v_m (dd_m / dq_l) v_l'`` by differences; a kernel of zeros, which has no slope, adds nothing."""
+    ball, V = LpBall(p), rng.normal(size=(5, 12))
+    q = np.array([1.0, 0.3, 2.0, 0.0, 1e-3])
+    V[3] = 0.0
+    slopes = np.zeros((5, 5))
+    for m in (0, 1, 2, 4):
+        step = 1e-5 * q[m] * np.eye(5)[m]
+        slopes[:, m] = (ball.best(q + step) - ball.best(q - step)) / (2.0 * step[m])
+    U = dual_newton._curvature(ball, q, V)
+    np.testing.assert_allclose(U.T @ U, 2.0 * V.T @ slopes @ V, rtol=1e-6, atol=1e-6)
+    assert len(U) <= 4
+    assert dual_newton._curvature(ball, 0.0 * q, V).shape == (0, 12)
+
+
 def test_newton_on_coefficients_tells_the_gap_of_its_weights(rng, monkeypatch):
     """That of the machine with what other weights could gain; it begins where the last solution ended."""
     gram, y, _ = make_data("mixed", rng)
