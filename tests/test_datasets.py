@@ -539,7 +539,7 @@ def test_fourteen_cancers_have_the_counts_of_the_paper():
 @pytest.mark.parametrize(
     ("file", "change", "message"),
     [
-        ("ytest", None, r"14cancer\.ytest missing in .*Ramaswamy.*--data"),
+        ("ytest", None, r"is not here: 14cancer\.ytest missing in .*Ramaswamy.*--data"),
         (
             "xtrain",
             np.transpose,
