@@ -423,6 +423,12 @@ def test_lines_of_a_header_may_be_empty():
     assert found.rows == [["1", ""], ["3", "4"]]
 
 
+def test_labels_of_a_file_are_ours_and_its_features_stay():
+    layout = Layout(recode=(("1", "good"), ("2", "bad")), order=("target", "left", "a", "b"))
+    found = read_delimited(b"1,x,2,1\n2,x,1,?\n3,x,4,5\n", "some", layout, ("b", "a", "target"))
+    assert found.rows == [["1", "2", "good"], ["", "1", "bad"], ["5", "4", "3"]]
+
+
 WITH_ADDRESS = [name for name in SMALL if registry()[name].url]
 
 

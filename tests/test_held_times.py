@@ -506,6 +506,22 @@ def test_the_largest_difference_of_survival_has_no_sign(shift):
     assert found.details["largest"] == pytest.approx(abs(shift), rel=1e-9)
 
 
+def test_groups_that_were_not_followed_so_far_say_nothing():
+    """Of three groups of predictions the middle one is censored before the time, and has no estimate there."""
+    time = np.repeat([9.0, 4.0, 9.0], 20) + np.tile(np.arange(20.0), 3) / 10
+    event = np.repeat([True, False, True], 20)
+    survival = np.repeat([0.2, 0.5, 0.8], 20)[:, None]
+    held = HeldTimes(time, event, -survival[:, 0], np.array([1.0]), survival)
+    found = held.calibration(9.95, 3)
+    np.testing.assert_allclose(found.predicted, [0.2, 0.8])
+    np.testing.assert_allclose(found.observed, 0.5)
+    assert found.n_rows.tolist() == [20, 20]
+    assert len(found.low) == len(found.high) == 2
+    made = registry.REGISTRY["survival calibration"].compute(Basis(nested_times=held))
+    assert (made.details["groups"], made.details["rows"]) == (2, [20, 20])
+    assert made.details["largest"] == pytest.approx(0.3)
+
+
 def test_defaults_are_those_that_are_documented():
     public = [getattr(kw.inspection, name) for name in kw.inspection.__all__]
     own = [f for f in public if f.__module__.rpartition(".")[2] in ("held_times",) and inspect.isfunction(f)]

@@ -123,6 +123,25 @@ def test_mcnemar_and_its_interval_agree():
     assert decided == {True, False}
 
 
+def test_classes_of_groups_are_compared_as_numbers_of_rows_that_are_right(rng, monkeypatch):
+    """At any level; other seeds make other p-values, and the same one the same."""
+    monkeypatch.setattr(paired, "N_SIGNS", 199)
+    y, one, two = rng.integers(2, size=(3, 90))
+    groups = np.arange(90) // 3
+    right = [(guess == y).astype(float) for guess in (one, two)]
+    widths = []
+    for level in (0.5, 0.95):
+        found = inspection.compare_classes(y, one, two, groups=groups, level=level)
+        wanted = inspection.compare_numbers(np.zeros(90), *right, groups=groups, level=level)
+        for name in ("difference", "low", "high", "p_value", "n", "test"):
+            assert getattr(found, name) == getattr(wanted, name)
+        widths.append(found.high - found.low)
+    assert widths[0] < 0.5 * widths[1]
+    p = [inspection.compare_numbers(y, *right, random_state=seed).p_value for seed in (0, 0, *range(1, 6))]
+    assert p[0] == p[1]
+    assert len(set(p)) > 1
+
+
 def test_signs_of_few_rows_are_all_tried():
     y = np.zeros(6)
     found = inspection.compare_numbers(y, y + 0.1, np.array([1.0, 2, 1, 2, 1, 2]))
@@ -787,6 +806,21 @@ def test_answers_say_what_the_rows_can_tell(rng, monkeypatch):
     other[:4] = np.where(other[:4] == "a", "b", "a")
     assert said(truth, guess, other, ["a", "b"]) == ("no", "a gain of 0.02 of accuracy is unlikely.")
     assert said(truth[:20], guess[:20], other[:20], ["a", "b"]) == ("inconclusive", "20 rows cannot tell.")
+
+
+@pytest.mark.parametrize("ends", [(-0.05, 0.001), (-0.001, 0.05)])
+@pytest.mark.parametrize("numbers", [True, False])
+def test_a_gain_is_unlikely_by_its_own_end_of_the_interval(ends, numbers, monkeypatch):
+    """A smaller error is a gain, and a larger accuracy is one: the ends of the difference change their places."""
+    found = paired.PairedTest("a test", "why", sum(ends) / 2, *ends, 0.2, 40, {})
+    for name in ("compare_numbers", "compare_classes"):
+        monkeypatch.setattr(paired, name, lambda *given, **more: found)
+    y = np.tile([-1.0, 1.0], 20)
+    names = np.where(y > 0, "b", "a")
+    held = HeldOut(y, 0.9 * y) if numbers else HeldOut(names, names, ["a", "b"])
+    made = paired._against(held, {"other": held.prediction}, "name", "title")
+    gain = -ends[0] if numbers else ends[1]
+    assert made.verdicts[0].answer == ("no" if gain < 0.02 else "inconclusive")
 
 
 def test_what_happens_in_none_of_few_groups_may_happen_in_others(monkeypatch, rng):
