@@ -390,9 +390,9 @@ def test_rounding_is_settled_in_the_coefficient_with_the_most_room(rng):
 
 
 @pytest.mark.parametrize("kind", ["svc", "l2svc", "svr"])
-def test_systems_are_counted_and_paid(kind, rng, monkeypatch):
+def test_systems_are_counted_and_paid(kind, monkeypatch):
     """The first method may cost twice the work, the second once; nothing that was given is changed."""
-    problem, start = make_box(kind, 80, rng)
+    problem, start = make_box(kind, 80, np.random.default_rng(0))
     at, costs, parts = run(numpy_core, problem, start, 1e-9, 30)[:2], [], []
     before = [own.copy() for own in (*problem.box[:4], *at)]
     step, descend = newton._step, newton._descend
