@@ -1058,6 +1058,17 @@ def test_a_wrong_declaration_is_refused_where_it_stands(name, options, said):
 
 
 @pytest.mark.usefixtures("declared_here")
+def test_a_module_that_is_read_again_declares_its_findings_again():
+    own = registry.REGISTRY["views"].function
+    assert inspection.finding("views", title="Once more", needs=("model",))(own) is own
+    assert registry.REGISTRY["views"].title == "Once more"
+    # so does a notebook that runs a cell twice
+    for title in ("Mine", "Still mine"):
+        inspection.finding("mine", title=title, needs=("model",))(lambda basis: None)
+    assert registry.REGISTRY["mine"].title == "Still mine"
+
+
+@pytest.mark.usefixtures("declared_here")
 def test_a_finding_gets_the_same_rows_in_a_run_as_in_python():
     from kernelweave_app.runs.evidence import gather
     from kernelweave_app.runs.fitting import fit_model, make_model

@@ -820,6 +820,19 @@ def test_a_gain_is_unlikely_by_its_own_end_of_the_interval(ends, unit, monkeypat
     assert made.verdicts[0].answer == ("no" if gain < 0.02 else "inconclusive")
 
 
+@pytest.mark.parametrize(("hits", "exchanges"), [(19, 60), (20, 30)])
+def test_a_source_ends_after_twenty_exchanges_that_score_as_well(hits, exchanges, monkeypatch, rng):
+    X = rng.normal(size=(20, 1))
+    model = kw.MKLRegressor(kw.banks.linear_features(1), alpha=1.0).fit(X, X[:, 0])
+    scores = iter([1.0] * (1 + hits) + [0.5] * 60)
+    monkeypatch.setattr(sources, "_stages", lambda n_sources: [30, 60])
+    monkeypatch.setattr(sources, "_score_of", lambda *given: lambda values: next(scores))
+    found = inspection.source_test(model, X, X[:, 0])
+    assert found.p_values.tolist() == [(hits + 1) / (exchanges + 1)]
+    assert found.loss.tolist() == pytest.approx([0.5 * (1 - hits / exchanges)])
+    assert (found.n_permutations, len(list(scores))) == (60, 60 + hits - exchanges)
+
+
 def test_what_happens_in_none_of_few_groups_may_happen_in_others(monkeypatch, rng):
     """A loss in none of n rows, or groups, may come in 3 / n of all: it is unlikely only if that is little."""
     X = rng.normal(size=(1000, 2))
