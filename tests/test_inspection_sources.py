@@ -16,7 +16,7 @@ from sklearn import model_selection
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import log_loss
+from sklearn.metrics import balanced_accuracy_score, log_loss, r2_score
 
 import kernelweave as kw
 from kernelweave import InputError, inspection
@@ -818,6 +818,24 @@ def test_a_gain_is_unlikely_by_its_own_end_of_the_interval(ends, unit, monkeypat
     made = paired._against(held, {"other": held.prediction}, "name", "title")
     gain = -ends[0] if unit else ends[1]
     assert made.verdicts[0].answer == ("no" if gain < 0.02 else "inconclusive")
+
+
+def test_scores_with_all_sources_are_those_of_predictions(rng):
+    """Of counts, whose predictions are no decision values, and of classes that are decided for another score."""
+    X = rng.normal(size=(80, 2))
+    counts = rng.poisson(np.exp(1.0 + X[:, 0]))
+    model = kw.MKLRegressor(kw.banks.linear_features(2), kw.learners.SimpleMKL(loss="poisson", C=1.0))
+    found = inspection.source_test(model.fit(X, counts), X, counts, n_permutations=3)
+    assert found.score == pytest.approx(r2_score(counts, model.predict(X)), rel=1e-9)
+    # a corrected p-value is at most 1
+    assert found.reach == len(found.names) / 4
+    assert replace(found, names=tuple("abcde")).reach == 1.0
+    rare = X[:, 0] + X[:, 1] + rng.normal(size=80) > 1.0
+    chosen = kw.MKLClassifier(kw.banks.linear_features(2), "simple", C=1.0).fit(X, rare)
+    # what the intercept holds for a decision stays in it
+    chosen.model_ = replace(chosen.model_, shift=np.array([0.7]))
+    found = inspection.source_test(chosen, X, rare, n_permutations=3, scoring="balanced_accuracy")
+    assert found.score == pytest.approx(balanced_accuracy_score(rare, chosen.predict(X)), rel=1e-12)
 
 
 @pytest.mark.parametrize(("hits", "exchanges"), [(19, 60), (20, 30)])
