@@ -12,7 +12,8 @@ from scipy.optimize import nnls
 
 import kernelweave as kw
 from journeys import NEAR, defaults_of, in_few_iterations, verdicts
-from kernelweave.gram import FactorGram, PackedGram, as_gram, gram_from_stack
+from kernelweave.gram import FactorGram, PackedGram, as_gram, concatenate, gram_from_stack
+from kernelweave.machines.rounding import sum_error
 from kernelweave.mkl import frobenius
 from kernelweave.mkl.criteria import alignment as module
 from kernelweave.solvers import solve_align, solve_alignf, solve_easy_mkl
@@ -53,6 +54,42 @@ def dense_alignments(gram, y, w=None):
 
 def alignment_of(gram, y, weights, w=None):
     return dense_alignments((gram @ weights)[:, :, None], y, w)[0]
+
+
+def test_errors_of_centred_kernels_are_those_of_their_formula(rng):
+    """Through factors alone, and beside a triangle, where products are those of entries."""
+    n = 40
+    w = rng.integers(0, 4, size=n) * 1.0
+    Z = [rng.normal(size=(r, n)) + 3.0 for r in (1, 3)]
+    left, rounded = np.array([0.5, 0.0]), np.array([0.25, 2.0])
+    low = FactorGram(np.concatenate(Z), np.array([0, 1, 4]), left, rounded)
+    full = rng.normal(size=(n, n))
+    full = gram_from_stack((full @ full.T)[:, :, None], reduce=False)
+    traces = [np.square(one).sum(axis=0) @ w for one in Z]
+    H = np.eye(n) - np.outer(np.ones(n), w / w.sum())
+    centred = [np.sqrt(np.square(one @ H.T * np.sqrt(w)).sum()) for one in Z]
+    unit = sum_error(n + 3)
+    wrong = 2.0 * unit * np.sqrt(traces)
+    found = frobenius.frobenius_products(low, w)[1]
+    np.testing.assert_allclose(
+        found, 2.0 * wrong * centred + np.square(wrong) + 3.0 * (left + rounded), rtol=1e-12
+    )
+    np.testing.assert_allclose(found - 3.0 * (left + rounded), 2.0 * wrong * centred, rtol=0.1, atol=1e-15)
+    found = frobenius.frobenius_products(concatenate([full, low]), w)[1]
+    every = np.r_[full.diagonal()[0] @ w, traces]
+    np.testing.assert_allclose(found, 4.0 * unit * every + 3.0 * np.r_[0.0, left + rounded], rtol=1e-12)
+
+
+def test_what_a_row_without_weight_holds_decides_nothing(rng):
+    """Beside its entries all others would be rounding errors."""
+    Z = rng.normal(size=(40, 30))
+    Z[0] *= 1e9
+    w = np.r_[0.0, rng.uniform(0.5, 2.0, 39)]
+    for factors in (Z, Z[:, :2]):
+        stack = np.stack([factors @ factors.T, Z[:, 3:] @ Z[:, 3:].T], axis=2)
+        found = frobenius.frobenius_norms(gram_from_stack(stack), w)
+        M = dense_parts(stack[1:, 1:], w[1:], w[1:])[0]
+        np.testing.assert_allclose(found, np.sqrt(np.diag(M)), rtol=1e-9)
 
 
 def easy_value(K, y, lam, w, gamma):

@@ -438,8 +438,13 @@ def test_functions_of_kernels(tmp_path):
     ):
         kw.save(kw.MKLRegressor([unnamed], alpha=0.1).fit(X, Y), path)
     two = [kw.kernels.Custom(overlap, name="k"), kw.kernels.Custom(other, name="k")]
-    with pytest.raises(InputError, match=r"and two of them are called 'k'. Name their kernels: Custom"):
-        kw.save(kw.MKLRegressor(two, alpha=0.1).fit(X, Y), path)
+    # a function of the diagonal is a part of the kernel, and would be lost
+    also = [kw.kernels.Custom(overlap).on([0]), kw.kernels.Custom(overlap, diag=kernel.diagonal)]
+    for kernels, name in ((two, "k"), (also, "overlap"), (also[::-1], "overlap")):
+        with pytest.raises(
+            InputError, match=rf"and two of them are called '{name}'. Name their kernels: Custom"
+        ):
+            kw.save(kw.MKLRegressor(kernels, alpha=0.1).fit(X, Y), path)
 
 
 def test_files_and_what_is_said_of_wrong_ones(tmp_path):
@@ -502,6 +507,21 @@ def test_models_in_pipelines_and_splitters(tmp_path):
     archive.write(tmp_path / "n.kw", {**state, "held": [3]}, content)
     with pytest.raises(InputError, match=r"it holds a int in place of a model"):
         kw.load(tmp_path / "n.kw")
+
+
+def test_rows_of_a_model_in_a_pipeline_are_kept_as_asked(tmp_path):
+    made = make_pipeline(StandardScaler(), kw.MKLRegressor(kw.banks.linear_features(X.shape[1]), alpha=0.1))
+    made.fit(X, Y)
+    for asked in (True, None, False):
+        again = kw.load(kw.save(made, tmp_path / "m.kw", training_rows=asked))
+        np.testing.assert_allclose(again.predict(NEW), made.predict(NEW), rtol=1e-12)
+        if asked:
+            np.testing.assert_allclose(
+                again.predict(NEW, return_std=True)[1], made.predict(NEW, return_std=True)[1]
+            )
+        else:
+            with pytest.raises(InputError, match="training rows"):
+                again.predict(NEW, return_std=True)
 
 
 def test_rows_that_are_needed(models):

@@ -5,11 +5,13 @@ Modules: `rows/chunks`, `rows/collecting`, `rows/dask_rows`, `rows/files`, `rows
 """
 
 import sys
+import threading
 from concurrent.futures import CancelledError
 from dataclasses import replace
 from decimal import Decimal
 from types import SimpleNamespace
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -608,6 +610,37 @@ def test_memory_of_statistics(monkeypatch):
         ):
             collecting._check_memory(found, size, None, workers)
         monkeypatch.undo()
+
+
+def test_memory_is_that_of_the_columns_and_of_the_workers(monkeypatch):
+    """Of seven columns without workers; with two there are four sums more, and rows are told as they come in."""
+    one, two, told = 4.0 * 6 * 7 + 8.0 * 36, 4.0 * 7 * 8 + 8.0 * 49, []
+    rows = [(Z[:30], TWO[:30]), (Z[30:], TWO[30:])]
+    assert block_statistics(rows, groups=GROUPS, max_memory=two).n_outputs == 2
+    with pytest.raises(InputError, match="products of 7 columns"):
+        block_statistics(rows, groups=GROUPS, max_memory=two - 1.0)
+    monkeypatch.setattr(sources, "LEAST", 1)
+    with joblib.parallel_config(backend="threading"):
+        given = {"groups": GROUPS, "n_jobs": 2, "progress": lambda n, total: told.append((n, total))}
+        found = block_statistics(Z, Y, max_memory=one + 4 * 4.0 * 6 * 7, **given)
+        with pytest.raises(InputError, match="products of 6 columns"):
+            block_statistics(Z, Y, max_memory=one + 4 * 4.0 * 6 * 7 - 1.0, **given)
+    np.testing.assert_allclose(found.feature_means, Z.mean(axis=0))
+    assert told[-1] == (60, 60)
+    assert [n for n, _ in told] == sorted({n for n, _ in told})
+    assert len(told) > 1
+
+
+def test_tasks_run_at_the_same_time_and_are_answered_in_their_order():
+    done = threading.Event()
+
+    def task(k):
+        if k:
+            done.set()
+        return k if done.wait(5.0) else "alone"
+
+    with joblib.parallel_config(backend="threading"):
+        assert list(parallel.each(task, [(0,), (1,)], 2)) == [0, 1]
 
 
 def test_samples(recorded):

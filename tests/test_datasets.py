@@ -267,8 +267,10 @@ def corrupted(name, table):
 def test_known_faults_are_refused_with_the_reason(name, data_dir, folder):
     table = original(data_dir, name)
     write(folder, name, *corrupted(name, table))
-    with pytest.raises(InputError, match=f"corrupted copy of {name}: "):
+    with pytest.raises(InputError, match=f"corrupted copy of {name}: ") as told:
         datasets.load(name)
+    # those of KEEL are here under another name
+    assert ("_keel" in str(told.value)) == ("KEEL" in str(told.value))
     write(folder, name, table.columns, table.rows)
     assert datasets.load(name).found == "data folder"
 
@@ -322,6 +324,9 @@ def test_unreadable_bytes(folder):
 def test_tables_that_do_not_fit(folder):
     (folder / "cpu.csv").write_text("vendor,target\nx,1\ny,2\n")
     with pytest.raises(InputError, match=r"must have the columns \['ERP'\]"):
+        datasets.load("cpu")
+    (folder / "cpu.csv").write_text("MYCT,ERP,target\n1,2,1\n2,3,2\n")
+    with pytest.raises(InputError, match=r"must have the columns \['vendor'\], got \['MYCT'"):
         datasets.load("cpu")
     (folder / "liver.csv").write_text("mcv,target\n1,1\n2,1\n")
     with pytest.raises(InputError, match="must have two classes, got 1"):
@@ -413,6 +418,17 @@ def test_sparse_files_count_columns_from_one():
     assert found.rows == [["0.5", "0", "2", "1"], ["0", "1", "0", "-1"]]
 
 
+def test_lines_of_a_header_may_be_empty():
+    found = read_delimited(b"Title\n\n\n1,?\n\n3,4\n", "some", Layout(skip=3), ("a", "target"))
+    assert found.rows == [["1", ""], ["3", "4"]]
+
+
+def test_labels_of_a_file_are_ours_and_its_features_stay():
+    layout = Layout(recode=(("1", "good"), ("2", "bad")), order=("target", "left", "a", "b"))
+    found = read_delimited(b"1,x,2,1\n2,x,1,?\n3,x,4,5\n", "some", layout, ("b", "a", "target"))
+    assert found.rows == [["1", "2", "good"], ["", "1", "bad"], ["5", "4", "3"]]
+
+
 WITH_ADDRESS = [name for name in SMALL if registry()[name].url]
 
 
@@ -446,6 +462,19 @@ def test_interrupted_downloads_go_on(data_dir, folder, site, monkeypatch):
     assert first == 0
     assert len(content) // 2 - 2**10 <= second <= len(content) // 2
     assert second + (len(content) - second) // 2 - 2**10 <= third <= second + (len(content) - second) // 2
+
+
+@pytest.mark.filterwarnings("ignore::kernelweave.datasets.DataWarning")
+def test_a_file_that_would_be_packed_is_stored_as_text(folder, site):
+    pytest.importorskip("pooch")
+    site("a9a", b"+1 1:1 3:1\n-1 2:1\n")
+    found = [datasets.load("a9a") for _ in range(2)]
+    assert [one.found for one in found] == ["download", "cache"]
+    assert [path.name for path in finding.cache_folder().iterdir()] == ["a9a_train.csv"]
+    for one in found:
+        assert one.X.shape == (2, 123)
+        assert [np.flatnonzero(row).tolist() for row in one.X] == [[0, 2], [1]]
+        assert one.signs.tolist() == [1.0, -1.0]
 
 
 def test_what_is_no_data_is_not_kept(folder, site):
@@ -500,6 +529,9 @@ def test_fourteen_cancers_in_the_published_format(cancers):
     np.testing.assert_allclose(data.X.std(axis=1, ddof=1), 1.0)
     raw = np.loadtxt(cancers / "14cancer.xtrain")
     np.testing.assert_array_equal(datasets.load("14cancer").X[:9], raw.T)
+    # test patients need not be of all classes, and labels are those of their rows
+    (cancers / "14cancer.ytest").write_text("1 3\n3 1\n")
+    assert datasets.load("14cancer").y.tolist() == [0, 1, 2] * 3 + [0, 2, 2, 0]
 
 
 def test_fourteen_cancers_have_the_counts_of_the_paper():
@@ -513,7 +545,7 @@ def test_fourteen_cancers_have_the_counts_of_the_paper():
 @pytest.mark.parametrize(
     ("file", "change", "message"),
     [
-        ("ytest", None, r"14cancer\.ytest missing in .*Ramaswamy.*--data"),
+        ("ytest", None, r"is not here: 14cancer\.ytest missing in .*Ramaswamy.*--data"),
         (
             "xtrain",
             np.transpose,
@@ -707,6 +739,9 @@ def test_folders_are_searched_in_their_order(folder, tmp_path, monkeypatch):
         assert path.parent == root
     assert datasets.is_here("sonar")
     assert path.name == row.file
+    # a packed file may be there unpacked, and the other way round
+    (folder / "srbct.csv").write_text("")
+    assert finding.find_local(registry()["srbct"]) == ("data folder", folder / "srbct.csv")
     monkeypatch.delenv("KERNELWEAVE_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "x"))
     assert finding.cache_folder() == tmp_path / "x" / "kernelweave" / "datasets"

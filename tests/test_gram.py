@@ -97,6 +97,30 @@ def test_restriction_to_samples(gram, stack, rng, rows):
     close(held.diagonal(), np.einsum("iim->mi", small))
 
 
+def test_what_is_made_of_tiles_has_their_size_and_order(stack, rng):
+    """More rows than those of a tile, in any order: blocks of the new matrices are not those of the old ones."""
+    gram, rows = tiles(stack), rng.permutation(N)[:21]
+    held = gram.restrict(rows)
+    close(held.combine(np.arange(7.0)), stack[np.ix_(rows, rows)] @ np.arange(7.0))
+    close(held.panel(slice(5, 9)), np.moveaxis(stack[np.ix_(rows, rows)], 2, 0)[:, 5:9, 5:])
+    for made in (
+        held,
+        gram.take(np.array([2, 1])),
+        gram.rescale(np.ones((7, N))),
+        gram.center(np.full(N, 1 / N)),
+    ):
+        assert made.describe() == f"{made.n_kernels} kernels recomputed in tiles of 8 rows"
+
+
+def test_representations_side_by_side_are_the_sum_of_their_parts(stack):
+    gram = composite(stack)
+    assert gram.nbytes == sum(part.nbytes for part in gram.parts) > max(part.nbytes for part in gram.parts)
+    # ranks are whole numbers, -1 of triangles
+    assert gram.ranks.dtype.kind == "i"
+    assert gram.ranks[1::2].tolist() == [-1] * 3
+    assert gram.describe() == "; ".join(part.describe() for part in gram.parts)
+
+
 @pytest.mark.parametrize("which", [[], [2], [4, 5], [0, 1, 2, 3, 4, 5, 6]])
 def test_combinations(gram, stack, rng, which):
     w = np.zeros(stack.shape[2])
@@ -315,6 +339,7 @@ def test_kernels_beyond_the_first_that_are_packed_are_named_and_have_their_own_p
     spoilt = {
         "not positive semidefinite|eigenvalue": -3.0 * np.eye(12),
         "symmetric": np.triu(np.ones((12, 12)), 1),
+        "has an entry of size": 1e3 * (np.eye(12, k=7) + np.eye(12, k=-7)) * (np.arange(12) % 7 > 0),
     }
     for words, change in spoilt.items():
         many[:, :, wrong] += change
@@ -333,6 +358,10 @@ def test_kernels_beyond_the_first_that_are_packed_are_named_and_have_their_own_p
     )
     found = gram_from_stack(rounded)
     close(found.combine(np.eye(72)[wrong]), 0.5 * (rounded[:, :, wrong] + rounded[:, :, wrong].T))
+    # of these a share of 4e-6 of the largest eigenvalue may be negative, too
+    low = X[:, :3] @ X[:, :3].T
+    rounded[:, :, wrong] = (low - 1e-6 * np.linalg.eigvalsh(low)[-1] * np.eye(12)).astype(np.float32)
+    assert gram_from_stack(rounded).n_kernels == 72
     rounded[0, 1, 5] *= 1.0 + 1e-6
     with pytest.raises(kw.InputError, match="Kernel 5 must be symmetric"):
         gram_from_stack(rounded)

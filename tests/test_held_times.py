@@ -493,6 +493,35 @@ def test_strata_without_training_rows_have_a_risk_and_no_survival():
     np.testing.assert_allclose(one.risk, plain.predict(X[40:]))
 
 
+@pytest.mark.parametrize("shift", [-0.4, 0.25])
+def test_the_largest_difference_of_survival_has_no_sign(shift):
+    """Predictions that are too low, or too high, in all groups, by twice as much in the last group as in the first."""
+    time = np.tile(np.arange(1.0, 41.0), 3)
+    wanted = 0.5 + shift * np.repeat([0.5, 0.75, 1.0], 40)
+    held = HeldTimes(time, np.ones(120, bool), -wanted, np.array([0.5]), wanted[:, None])
+    found = registry.REGISTRY["survival calibration"].compute(Basis(nested_times=held))
+    assert found.details["time"] == 20.5
+    apart = np.array(found.details["predicted"]) - found.details["observed"]
+    assert (np.sign(apart) == np.sign(shift)).all()
+    assert found.details["largest"] == pytest.approx(abs(shift), rel=1e-9)
+
+
+def test_groups_that_were_not_followed_so_far_say_nothing():
+    """Of three groups of predictions the middle one is censored before the time, and has no estimate there."""
+    time = np.repeat([9.0, 4.0, 9.0], 20) + np.tile(np.arange(20.0), 3) / 10
+    event = np.repeat([True, False, True], 20)
+    survival = np.repeat([0.2, 0.5, 0.8], 20)[:, None]
+    held = HeldTimes(time, event, -survival[:, 0], np.array([1.0]), survival)
+    found = held.calibration(9.95, 3)
+    np.testing.assert_allclose(found.predicted, [0.2, 0.8])
+    np.testing.assert_allclose(found.observed, 0.5)
+    assert found.n_rows.tolist() == [20, 20]
+    assert len(found.low) == len(found.high) == 2
+    made = registry.REGISTRY["survival calibration"].compute(Basis(nested_times=held))
+    assert (made.details["groups"], made.details["rows"]) == (2, [20, 20])
+    assert made.details["largest"] == pytest.approx(0.3)
+
+
 def test_defaults_are_those_that_are_documented():
     public = [getattr(kw.inspection, name) for name in kw.inspection.__all__]
     own = [f for f in public if f.__module__.rpartition(".")[2] in ("held_times",) and inspect.isfunction(f)]

@@ -541,6 +541,8 @@ def test_tables_for_papers_have_no_letters_that_latex_reads():
     text = Table.of("t", "T", {"name_%": ["x_1", "a&b"], "v": [0.5, 2.0]}).latex()
     for part in (r"name\_\%", r"x\_1", r"a\&b"):
         assert part in text
+    # the first column names the rows, also where the names are numbers
+    assert r"\begin{tabular}{lr}" in Table.of("t", "T", {"n": [20, 40], "v": [0.5, 2.0]}).latex()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -1056,6 +1058,17 @@ def test_a_wrong_declaration_is_refused_where_it_stands(name, options, said):
 
 
 @pytest.mark.usefixtures("declared_here")
+def test_a_module_that_is_read_again_declares_its_findings_again():
+    own = registry.REGISTRY["views"].function
+    assert inspection.finding("views", title="Once more", needs=("model",))(own) is own
+    assert registry.REGISTRY["views"].title == "Once more"
+    # so does a notebook that runs a cell twice
+    for title in ("Mine", "Still mine"):
+        inspection.finding("mine", title=title, needs=("model",))(lambda basis: None)
+    assert registry.REGISTRY["mine"].title == "Still mine"
+
+
+@pytest.mark.usefixtures("declared_here")
 def test_a_finding_gets_the_same_rows_in_a_run_as_in_python():
     from kernelweave_app.runs.evidence import gather
     from kernelweave_app.runs.fitting import fit_model, make_model
@@ -1468,7 +1481,10 @@ def test_numbers_become_texts_sentences_and_verdicts(recorded):
         "which", "And that?", "inconclusive", "{v:.1e} {m:fraction}.", v=at("b {x}"), m=at("a")
     )
     made = made.warns("Take care of 2.", {"two": 2, "third": 1 / 3})
-    assert registry.Finding.from_json(json.loads(json.dumps(made.to_json()))).to_json() == made.to_json()
+    again = registry.Finding.from_json(json.loads(json.dumps(made.to_json())))
+    assert again.to_json() == made.to_json()
+    # what JSON has no number for is NaN again
+    assert repr(again.values) == repr(made.values)
     recorded("finding", made.to_json())
     assert registry.Finding().n is None
     with pytest.raises(kw.InputError, match="Unknown topic of a sentence"):

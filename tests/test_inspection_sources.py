@@ -16,15 +16,15 @@ from sklearn import model_selection
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import log_loss
+from sklearn.metrics import balanced_accuracy_score, log_loss, r2_score
 
 import kernelweave as kw
 from kernelweave import InputError, inspection
-from kernelweave.inspection import paired, stability
+from kernelweave.inspection import paired, sources, stability
 from kernelweave.inspection.held import HeldOut
 from kernelweave.inspection.permutation import permutation_p_value
 from kernelweave.inspection.refitting import plainly, splitter_of
-from kernelweave.inspection.registry import REGISTRY, Basis, Rows, collect, compute
+from kernelweave.inspection.registry import REGISTRY, Basis, Interval, Rows, collect, compute
 from kernelweave.inspection.stability import permitted
 from oracles import wrong_defaults
 from recording import brief
@@ -121,6 +121,25 @@ def test_mcnemar_and_its_interval_agree():
         assert found.low <= found.difference <= found.high
         decided.add(found.p_value < 0.05)
     assert decided == {True, False}
+
+
+def test_classes_of_groups_are_compared_as_numbers_of_rows_that_are_right(rng, monkeypatch):
+    """At any level; other seeds make other p-values, and the same one the same."""
+    monkeypatch.setattr(paired, "N_SIGNS", 199)
+    y, one, two = rng.integers(2, size=(3, 90))
+    groups = np.arange(90) // 3
+    right = [(guess == y).astype(float) for guess in (one, two)]
+    widths = []
+    for level in (0.5, 0.95):
+        found = inspection.compare_classes(y, one, two, groups=groups, level=level)
+        wanted = inspection.compare_numbers(np.zeros(90), *right, groups=groups, level=level)
+        for name in ("difference", "low", "high", "p_value", "n", "test"):
+            assert getattr(found, name) == getattr(wanted, name)
+        widths.append(found.high - found.low)
+    assert widths[0] < 0.5 * widths[1]
+    p = [inspection.compare_numbers(y, *right, random_state=seed).p_value for seed in (0, 0, *range(1, 6))]
+    assert p[0] == p[1]
+    assert len(set(p)) > 1
 
 
 def test_signs_of_few_rows_are_all_tried():
@@ -763,8 +782,9 @@ def test_findings_have_the_numbers_of_their_functions(patients, rng):
         assert (made.n, made.details["tested"], made.details["score"]) == (3, len(used), own.score)
 
 
-def test_answers_say_what_the_rows_can_tell(rng):
+def test_answers_say_what_the_rows_can_tell(rng, monkeypatch):
     """That a gain in the score of the kind of target is unlikely, or that so many rows cannot tell."""
+    monkeypatch.setattr(paired, "N_SIGNS", 499)
 
     def said(truth, guess, other, classes=None):
         made = paired._against(HeldOut(truth, guess, classes), {"another": other}, "name", "title")
@@ -782,6 +802,90 @@ def test_answers_say_what_the_rows_can_tell(rng):
     other[:4] = np.where(other[:4] == "a", "b", "a")
     assert said(truth, guess, other, ["a", "b"]) == ("no", "a gain of 0.02 of accuracy is unlikely.")
     assert said(truth[:20], guess[:20], other[:20], ["a", "b"]) == ("inconclusive", "20 rows cannot tell.")
+
+
+@pytest.mark.parametrize("ends", [(-0.05, 0.001), (-0.001, 0.05)])
+@pytest.mark.parametrize("unit", [None, 1e-3, 1.0, 1e3])
+def test_a_gain_is_unlikely_by_its_own_end_of_the_interval(ends, unit, monkeypatch):
+    """A smaller error is a gain, in units of the variance of the targets; a larger accuracy is one, too."""
+    low, high = np.array(ends) * (unit or 1.0) ** 2
+    found = paired.PairedTest("a test", "why", (low + high) / 2, low, high, 0.2, 40, {})
+    for name in ("compare_numbers", "compare_classes"):
+        monkeypatch.setattr(paired, name, lambda *given, **more: found)
+    y = np.tile([-1.0, 1.0], 20) * (unit or 1.0)
+    names = np.where(y > 0, "b", "a")
+    held = HeldOut(y, 0.9 * y) if unit else HeldOut(names, names, ["a", "b"])
+    made = paired._against(held, {"other": held.prediction}, "name", "title")
+    gain = -ends[0] if unit else ends[1]
+    assert made.verdicts[0].answer == ("no" if gain < 0.02 else "inconclusive")
+
+
+def test_scores_with_all_sources_are_those_of_predictions(rng):
+    """Of counts, whose predictions are no decision values, and of classes that are decided for another score."""
+    X = rng.normal(size=(80, 2))
+    counts = rng.poisson(np.exp(1.0 + X[:, 0]))
+    model = kw.MKLRegressor(kw.banks.linear_features(2), kw.learners.SimpleMKL(loss="poisson", C=1.0))
+    found = inspection.source_test(model.fit(X, counts), X, counts, n_permutations=3)
+    assert found.score == pytest.approx(r2_score(counts, model.predict(X)), rel=1e-9)
+    # a corrected p-value is at most 1
+    assert found.reach == len(found.names) / 4
+    assert replace(found, names=tuple("abcde")).reach == 1.0
+    rare = X[:, 0] + X[:, 1] + rng.normal(size=80) > 1.0
+    chosen = kw.MKLClassifier(kw.banks.linear_features(2), "simple", C=1.0).fit(X, rare)
+    # what the intercept holds for a decision stays in it
+    chosen.model_ = replace(chosen.model_, shift=np.array([0.7]))
+    found = inspection.source_test(chosen, X, rare, n_permutations=3, scoring="balanced_accuracy")
+    assert found.score == pytest.approx(balanced_accuracy_score(rare, chosen.predict(X)), rel=1e-12)
+
+
+@pytest.mark.parametrize(("hits", "exchanges"), [(19, 60), (20, 30)])
+def test_a_source_ends_after_twenty_exchanges_that_score_as_well(hits, exchanges, monkeypatch, rng):
+    X = rng.normal(size=(20, 1))
+    model = kw.MKLRegressor(kw.banks.linear_features(1), alpha=1.0).fit(X, X[:, 0])
+    scores = iter([1.0] * (1 + hits) + [0.5] * 60)
+    monkeypatch.setattr(sources, "_stages", lambda n_sources: [30, 60])
+    monkeypatch.setattr(sources, "_score_of", lambda *given: lambda values: next(scores))
+    found = inspection.source_test(model, X, X[:, 0])
+    assert found.p_values.tolist() == [(hits + 1) / (exchanges + 1)]
+    assert found.loss.tolist() == pytest.approx([0.5 * (1 - hits / exchanges)])
+    assert (found.n_permutations, len(list(scores))) == (60, 60 + hits - exchanges)
+
+
+def test_what_happens_in_none_of_few_groups_may_happen_in_others(monkeypatch, rng):
+    """A loss in none of n rows, or groups, may come in 3 / n of all: it is unlikely only if that is little."""
+    X = rng.normal(size=(1000, 2))
+    model = kw.MKLRegressor(kw.banks.linear_features(2), alpha=1.0).fit(X[:20], X[:20, 0])
+    zero, p = np.zeros(2), np.ones(2)
+    found = sources.SourceTest(("x0", "x1"), 0.9, zero, zero, zero + 0.01, p, p, False, 999)
+    monkeypatch.setattr(sources, "source_test", lambda *given, **more: found)
+    for groups, answer in (
+        (None, "no"),
+        (np.arange(1000) // 20, "inconclusive"),
+        (np.arange(1000) // 2, "no"),
+    ):
+        made = compute("sources", Basis(model=model, held_rows=Rows(X, X[:, 0], {}, groups)))
+        assert [one.answer for one in made.verdicts] == [answer] * 2
+
+
+def test_one_answer_names_three_sources_and_the_p_value_of_one():
+    def said(weights, **tested):
+        values = {name: Interval(weight) for name, weight in weights.items()}
+        given = {name: dict(zip(("needed", "p"), own, strict=True)) for name, own in tested.items()}
+        return sources._sentence(values, given)
+
+    a, b = "a matters: a model without it predicts worse (p = 0.003).", "b can be left out."
+    assert said({"a": 1.0, "b": 0.0}) == "The only source with a weight is a."
+    assert said({"a": 1.0, "b": 0.0}, a=("yes", 0.003)) == f"The only source with a weight is a. {a}"
+    assert said({"all": 0.6, "b": 0.4}) == (
+        "the whole table has the largest weight, 60.0 %. Whether a model needs it was not tested."
+    )
+    assert said({"a": 0.6, "b": 0.4}, a=("yes", 0.003), b=("no", 0.5)) == f"{a} {b}"
+    # of a source without a weight nothing is said
+    assert said({"a": 0.6, "b": 0.4, "c": 0.0}, b=("no", 0.5), c=("yes", 0.1)) == b
+    both = said({"a": 0.6, "b": 0.4}, a=("yes", 0.003), b=("yes", 0.001))
+    assert both == "a and b matter: a model without one of them predicts worse."
+    many = said(dict.fromkeys("abcde", 0.2), **dict.fromkeys("abcde", ("inconclusive", 0.4)))
+    assert many == "a, b, c and 2 more may matter or not: these rows cannot tell."
 
 
 @pytest.mark.parametrize("kind", ["class", "label", "target"])

@@ -547,11 +547,12 @@ def test_forms_of_gaussian_kernels(core, rng, dtype, n_vectors, n):
 
 @pytest.mark.parametrize("core", CORES)
 def test_numbers_of_waves_are_not_negative(core):
-    ones = np.ones(1)
-    with pytest.raises(ValueError, match="counts"):
-        core.gaussian_quadratic_forms(
-            np.ones((1, 3)), np.array([0]), ones, ones, np.array([-1]), ones, np.ones((1, 3)), np.ones((1, 1))
-        )
+    ones, X, forms = np.ones(1), np.ones((1, 3)), np.ones((1, 1))
+    for wrong in (-1, 1_000_000):
+        with pytest.raises(ValueError, match="counts"):
+            core.gaussian_quadratic_forms(
+                X, np.array([0]), ones, ones, np.array([wrong]), ones, X.copy(), forms
+            )
 
 
 @pytest.mark.parametrize("core", CORES)
@@ -619,6 +620,9 @@ def test_expansions_of_the_logistic_loss(core, fit_intercept, rng):
         np.testing.assert_allclose(b, costs * y * p, rtol=1e-12, atol=1e-14)
         np.testing.assert_allclose(h, costs * p * np.maximum(1.0 - p, flattest), rtol=1e-12, atol=1e-300)
         assert not fit_intercept or abs(math.fsum(b)) <= 4e-16 * np.abs(b).sum()
+        if core is numpy_core:
+            # what balances them makes them smaller: no share of a cost exceeds 1
+            assert (np.abs(b) <= costs * p).all()
 
 
 @pytest.mark.skipif(not _loops.HAS_EXTENSION, reason="only the compiled functions read by pointers")

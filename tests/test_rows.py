@@ -11,6 +11,7 @@ from dataclasses import replace
 from decimal import Decimal
 from types import SimpleNamespace
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -397,12 +398,14 @@ def test_ctrl_c_keeps_what_is_in_and_it_can_be_continued(frame, tmp_path):
         part = kw.rows.block_statistics(folder, target="y", columns=NAMES, folds=3, progress=report)
     assert sum(part.taken.values()) == seen[-1] < 60
     part.save(tmp_path / "part.npz")
-    part = kw.rows.FoldStatistics.load(tmp_path / "part.npz")
-    kw.rows.block_statistics(folder, target="y", columns=NAMES, into=part)
-    assert part.taken == whole.taken
-    for a, b in zip(part.parts, whole.parts, strict=True):
-        assert a.n_rows == b.n_rows
-        assert_allclose(products(a), products(b), rtol=1e-12)
+    for n_jobs in (None, 2):
+        part = kw.rows.FoldStatistics.load(tmp_path / "part.npz")
+        with joblib.parallel_config(backend="threading"):
+            kw.rows.block_statistics(folder, target="y", columns=NAMES, into=part, n_jobs=n_jobs)
+        assert part.taken == whole.taken
+        for a, b in zip(part.parts, whole.parts, strict=True):
+            assert a.n_rows == b.n_rows
+            assert_allclose(products(a), products(b), rtol=1e-12)
 
     def at_once(n_rows, total):
         raise KeyboardInterrupt

@@ -202,12 +202,33 @@ def test_a_budget_is_kept_and_every_point_is_feasible(core, kind, rng):
 
 
 @pytest.mark.parametrize("core", CORES)
+def test_a_step_ends_where_a_coefficient_changes_its_sign(core, rng):
+    """The objective is smooth up to there; a step that went on would be too long."""
+    problem, _ = make_box("svr", 60, rng)
+    before = rng.permutation(np.repeat([2.5, -2.5], 30)) * np.repeat(rng.uniform(0.1, 1.0, 30), 2)
+    before -= before.mean()
+
+    def value(b):
+        return 0.5 * b @ problem.K @ b + problem.box.linear @ b + problem.box.kink * np.abs(b).sum()
+
+    turned = 0
+    for _ in range(60):
+        b = run(core, problem, before, 1e-9, 1, shrink=False)[0]
+        assert (b * before >= 0.0).all()
+        assert value(b) < value(before)
+        turned += np.count_nonzero((b == 0.0) & (before != 0.0))
+        before = b
+    assert turned > 10
+
+
+@pytest.mark.parametrize("core", CORES)
 def test_negative_curvature_is_reported(core, rng):
     problem, start = make_box("svc", 20, rng)
     bad = replace(problem, K=np.full((20, 20), 3.0) - 2 * np.eye(20))
     _, _, (steps, _, curvature) = run(core, bad, start, 1e-6, 1000)
     assert steps <= 1000
-    assert curvature < -1e-3
+    # 1 + 1 - 2 * 3, as a share of the diagonal entries
+    assert curvature == pytest.approx(-2.0)
 
 
 @pytest.mark.parametrize("core", CORES)
@@ -354,6 +375,57 @@ def test_newton_from_afar_is_feasible_and_never_worse(kind, steps, rng):
     assert value(found.b) <= value(b) + 1e-12 * abs(value(b))
 
 
+def test_rounding_is_settled_in_the_coefficient_with_the_most_room(rng):
+    problem, _ = make_box("svc", 6, rng)
+    problem = replace(problem, box=problem.box._replace(lower=np.full(6, -3.0), upper=np.full(6, 3.0)))
+    b = np.array([3.0 - 1e-12, 1.0, -3.0 + 1e-12, 0.5, -1.5, 1e-9])
+    wanted = b.copy()
+    wanted[3] -= b.sum()
+    # the last one has more room and is not free
+    newton._settle(problem, b, np.arange(5))
+    np.testing.assert_array_equal(b, wanted)
+    assert abs(math.fsum(b)) <= 1e-15
+    newton._settle(problem, b, np.arange(0))
+    np.testing.assert_array_equal(b, wanted)
+
+
+@pytest.mark.parametrize("kind", ["svc", "l2svc", "svr"])
+def test_systems_are_counted_and_paid(kind, monkeypatch):
+    """The first method may cost twice the work, the second once; nothing that was given is changed."""
+    problem, start = make_box(kind, 80, np.random.default_rng(0))
+    at, costs, parts = run(numpy_core, problem, start, 1e-9, 30)[:2], [], []
+    before = [own.copy() for own in (*problem.box[:4], *at)]
+    step, descend = newton._step, newton._descend
+
+    def stepped(problem, free, *rest):
+        costs.append(newton.SYSTEM_COST * len(free) ** 3)
+        return step(problem, free, *rest)
+
+    def descended(*given):
+        parts.append(len(costs))
+        return descend(*given)
+
+    monkeypatch.setattr(newton, "HAS_EXTENSION", False)
+    monkeypatch.setattr(newton, "_step", stepped)
+    monkeypatch.setattr(newton, "_descend", descended)
+    shares = []
+    n_free = np.count_nonzero(newton._free(problem, at[0]))
+    for work in newton.SYSTEM_COST * n_free**3 * np.array([0.9, 1.1, 2.5, 7.0, 30.0]):
+        costs.clear(), parts.clear()
+        found = polish(problem, *at, work)
+        assert found.systems == len(costs)
+        first, rest = np.split(costs, parts or [len(costs)])
+        assert first.sum() <= 2.0 * work
+        assert rest.sum() <= work
+        assert len(first) <= newton.MOST_SYSTEMS
+        shares.append(first.sum() / work)
+        assert infeasibility(problem, found.b) <= 1e-12
+    assert shares[0] == 0.0
+    assert max(shares) > 1.0
+    for own, was in zip((*problem.box[:4], *at), before, strict=True):
+        np.testing.assert_array_equal(own, was)
+
+
 @pytest.mark.skipif(not _loops.HAS_EXTENSION, reason="takes minutes without the compiled core")
 @pytest.mark.parametrize("kind", ["svc", "svr"])
 def test_high_costs_are_reached_from_below(kind, rng):
@@ -424,14 +496,14 @@ def test_a_look_snaps_and_computes_anew(core, kind, rng, monkeypatch):
     np.testing.assert_allclose(product, own_product, atol=1e-13)
     np.testing.assert_allclose(error, within, rtol=1e-12)
     np.testing.assert_allclose(g, gradient(problem, wanted), atol=1e-12)
-    assert found == pytest.approx(resolution(problem, wanted), rel=1e-12)
+    assert found == pytest.approx(resolution(problem, wanted), rel=1e-12, abs=0.0)
     quadratic = wanted @ problem.K @ wanted + problem.box.ridge @ np.square(wanted)
     own = 0.5 * quadratic + problem.box.linear @ wanted + problem.box.kink * np.abs(wanted).sum()
     assert value == pytest.approx(own, abs=1e-12)
     assert outside == pytest.approx(infeasibility(problem, wanted), abs=1e-13)
     at = problem.values(wanted, own_product)
     assert values == pytest.approx(at, rel=1e-10, abs=1e-12)
-    assert rounding == pytest.approx(problem.rounding(wanted, own_product, at, within), rel=1e-6)
+    assert rounding == pytest.approx(problem.rounding(wanted, own_product, at, within), rel=1e-6, abs=0.0)
 
 
 @pytest.mark.parametrize("core", CORES)
@@ -445,6 +517,49 @@ def test_the_best_multiple_is_taken(core, rng, monkeypatch):
     np.testing.assert_allclose(g, gradient(problem, b), atol=1e-12)
     # stationary along the ray, or at the end of the box
     assert abs(b @ g) <= 1e-10 or np.isclose(np.abs(b).max(), 100.0)
+
+
+def test_a_kernel_may_be_as_asymmetric_as_its_numbers_are_rounded(rng):
+    """A share of 1e-8 of the largest entry of double precision, and 32 roundings of single precision."""
+    X = rng.normal(size=(20, 3))
+    K = np.exp(-np.square(X[:, None] - X).sum(axis=2))
+    upper = np.triu(np.ones_like(K), 1)
+    for size, dtype, fits in (
+        (1e-6, np.float32, True),
+        (1e-5, np.float32, False),
+        (5e-9, float, True),
+        (5e-8, float, False),
+    ):
+        given = (7.0 * (K + size * upper)).astype(dtype)
+        if fits:
+            found = box.as_kernel(given, "raise")
+            np.testing.assert_array_equal(found, 0.5 * (given.astype(float) + given.T.astype(float)))
+            assert found.dtype == float
+            assert found.flags.c_contiguous
+        else:
+            with pytest.raises(kw.InputError, match=r"must be symmetric, got max .* with entries up to 7"):
+                box.as_kernel(given, "raise")
+    # symmetric numbers are not copied, and without the check nothing is changed
+    whole = np.ascontiguousarray(0.5 * (K + K.T))
+    assert box.as_kernel(whole, "raise") is whole
+    assert box.as_kernel(K + upper, "raise", check=False)[0, 1] == K[0, 1] + 1.0
+
+
+def test_what_solvers_know_of_a_machine_is_what_users_get():
+    made = box.Trained(np.ones(3), 0.5, 2.0, 0.125, 1e-9, kw.solvers.Status.MAX_ITER, 1e-3, 7, 0.25)
+    found = made.solution
+    assert (found.intercept, found.primal, found.n_iter, found.infeasibility) == (0.5, 2.0, 7, 0.25)
+    assert found.gap == pytest.approx(0.125, rel=1e-6)
+    assert found.status is made.status is kw.solvers.Status.MAX_ITER
+    assert found.weights.tolist() == [1.0]
+    np.testing.assert_array_equal(found.dual_coef, 1.0)
+    for wrong, words in (
+        (np.ones((3, 1)), r"shape \(3,\), got shape \(3, 1\)"),
+        (np.ones(2), r"shape \(3,\), got shape \(2,\)"),
+        ([0.0, np.nan, 1.0], "NaN"),
+    ):
+        with pytest.raises(kw.InputError, match=words):
+            box.check_start(wrong, 3)
 
 
 @pytest.mark.parametrize("loss", [Hinge(), SquaredHinge(), Huber(0.5)])

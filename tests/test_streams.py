@@ -4,6 +4,7 @@ Modules: `gram/streams`, `mkl/features/stream_descent`, `mkl/features/ridge_path
 """
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from journeys import in_few_iterations, verdicts
 from kernelweave._checks import InputError, NotPSDError
 from kernelweave.gram import streams as streams_module
 from kernelweave.gram.streams import series
+from kernelweave.mkl.features import stream_descent
 
 GAMMAS = [0.3, 2.0]
 
@@ -255,6 +257,75 @@ def test_nothing_to_learn(kind):
         assert result.primal == pytest.approx(0.5 * y @ y)
     else:
         assert not result.dual_coef.any()
+
+
+@pytest.mark.parametrize("shape", [(6, 20), (30, 8)])
+def test_working_blocks_leave_out_the_smallest_directions(shape, rng):
+    """As many as have squares that sum to at most the cut, and never all."""
+    rows = rng.normal(size=shape) * np.geomspace(1.0, 1e-2, shape[1])
+    squares = np.sort(np.square(np.linalg.svd(rows, compute_uv=False)))
+    for k in (0, 1, 3):
+        cut = squares[:k].sum() * (1.0 + 1e-9)
+        found = stream_descent._turned(rows, cut)
+        assert found.flags.c_contiguous
+        assert_allclose(found @ found.T, np.diag(squares[k:]), atol=1e-10 * squares[-1])
+        left = rows.T @ rows - found.T @ found
+        assert_allclose(np.linalg.eigvalsh(left)[-1], squares[k - 1] if k else 0.0, atol=1e-10 * squares[-1])
+    assert len(stream_descent._turned(rows, 2.0 * squares.sum())) == 1
+    assert stream_descent._turned(0.0 * rows, 0.0).tolist() == [[0.0] * shape[1]]
+    # a share of the smallest alpha, in units of the solver
+    units = SimpleNamespace(in_units=lambda alpha: 2.0 * alpha)
+    descent = SimpleNamespace(tol=1e-3, problem=units, work=SimpleNamespace(cut=0.0))
+    stream_descent.StreamDescent.prepare(descent, [np.inf, 3.0, 0.5, 7.0])
+    assert_allclose(descent.work.cut, stream_descent.LEFT_OUT * 1e-3 * 2.0 * 0.5, rtol=1e-12)
+
+
+def test_dual_coefficients_of_working_blocks_and_their_gap(rng):
+    """``a c`` of a ridge on the weighted kernels, and the gap that is defined at the top of the module."""
+    rows, Y, a = rng.normal(size=(5, 20)), rng.normal(size=(1, 20)), 0.3
+    offsets, norms = np.array([0, 2, 5]), np.array([1.0, 3.0])
+    K = np.stack([rows[:2].T @ rows[:2], rows[2:].T @ rows[2:]])
+
+    def forms(P):
+        return np.add.reduceat(np.square(P).sum(axis=0), offsets[:-1])
+
+    work = SimpleNamespace(rows=rows, offsets=offsets, norms=norms, R=Y, quadratic_forms=forms)
+    descent = SimpleNamespace(work=work, problem=SimpleNamespace(Y=Y))
+    theta, left = stream_descent.StreamDescent._dual(descent, a)
+    total = 0.25 * K[0] + 0.75 * K[1]
+    c = np.linalg.solve(total + a * np.eye(20), Y[0])
+    assert_allclose(theta[0], a * c, rtol=1e-10)
+    primal = 0.5 * np.square(Y[0] - total @ c).sum() + 0.5 * a * c @ total @ c
+    gap = 0.5 * a * (max(c @ K[0] @ c, c @ K[1] @ c) - c @ total @ c)
+    assert left == pytest.approx(gap / primal, rel=1e-9)
+    work.norms = np.zeros(2)
+    assert stream_descent.StreamDescent._dual(descent, a) == (Y, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("y", "low", "high"),
+    [
+        ([2.0, 1.0], 1.0, 1.03),
+        ([1.0, 4.0], 1 / 3, 0.345),
+        ([2.0, 0.0], 1.0, 1.0),
+        ([1.0 + 1e-12, 1.0], 1e3, 1e3),
+    ],
+)
+def test_the_smallest_alpha_of_one_kernel_by_hand(y, low, high):
+    """Of two orthogonal columns the larger target y is left with ``y alpha / (1 + alpha)``, at least the smaller one.
+
+    Where one is left at all alphas, or never, the answer is the unit, or the end of the range.
+    """
+    Y = np.array([y])
+    problem = SimpleNamespace(
+        Y=Y,
+        forms_of_targets=lambda: np.square(Y[0]),
+        blocks=lambda kernels: iter(np.eye(2)[kernels][:, None]),
+        in_units=lambda alpha: alpha,
+        forms=lambda residuals: np.array([np.square(one[0]) for one in residuals]),
+    )
+    assert low <= stream_descent.single_block_alpha_of_stream(problem, 1.0) * (1 + 1e-12)
+    assert stream_descent.single_block_alpha_of_stream(problem, 1.0) <= high * (1 + 1e-12)
 
 
 def test_a_range_begins_where_one_kernel_is_left():

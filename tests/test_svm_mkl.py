@@ -25,7 +25,7 @@ from kernelweave.machines.losses import EpsilonInsensitive, Hinge, Huber, Quanti
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.svm import solve_l2svc, solve_svc, solve_svr
 from kernelweave.mkl.kernel_problem import KernelProblem, Session
-from kernelweave.mkl.loop import minimise
+from kernelweave.mkl.loop import Look, minimise
 from kernelweave.mkl.solve import solve_problem
 from kernelweave.mkl.steps import dual_newton, interior_point, newton
 from kernelweave.mkl.svm_mkl import solve_svm_mkl
@@ -1354,6 +1354,62 @@ def test_newton_on_coefficients_on_a_line(rng):
     assert there <= min(values)
     assert least == pytest.approx(there, rel=1e-12)
     assert dual_newton.step_size(problem, ends[0], ends[0], V[0], V[0], first) == (1.0, first)
+    # the whole way down to there, and the value to begin the next one with
+    lowest = (1 - t) * ends[0] + t * ends[1], (1 - t) * V[0] + t * V[1]
+    whole, value = dual_newton.step_size(problem, ends[0], lowest[0], V[0], lowest[1], first)
+    assert (whole, value) == (1.0, pytest.approx(least, rel=1e-12))
+    assert value < first
+
+
+@pytest.mark.parametrize("p", [1.3, 2.0, 5.0])
+def test_the_curvature_of_the_weights_is_their_slope(p, rng):
+    """``2 sum_ml v_m (dd_m / dq_l) v_l'`` by differences; a kernel of zeros, which has no slope, adds nothing."""
+    ball, V = LpBall(p), rng.normal(size=(5, 12))
+    q = np.array([1.0, 0.3, 2.0, 0.0, 1e-3])
+    V[3] = 0.0
+    slopes = np.zeros((5, 5))
+    for m in (0, 1, 2, 4):
+        step = 1e-5 * q[m] * np.eye(5)[m]
+        slopes[:, m] = (ball.best(q + step) - ball.best(q - step)) / (2.0 * step[m])
+    U = dual_newton._curvature(ball, q, V)
+    np.testing.assert_allclose(U.T @ U, 2.0 * V.T @ slopes @ V, rtol=1e-6, atol=1e-6)
+    assert len(U) <= 4
+    assert dual_newton._curvature(ball, 0.0 * q, V).shape == (0, 12)
+
+
+def test_newton_on_coefficients_tells_the_gap_of_its_weights(rng, monkeypatch):
+    """That of the machine with what other weights could gain; it begins where the last solution ended."""
+    gram, y, _ = make_data("mixed", rng)
+    ball = LpBall(2.0)
+    problem = kw.Problem(gram, y, "hinge", ball, 3.0).form
+    looks, begun, solved = [], [], Session.solve
+
+    def looked(*given):
+        looks.append(given)
+        return Look(*given)
+
+    def solving(self, weights, tol, b):
+        begun.append(b)
+        # of other coefficients than those that decided the weights
+        return solved(self, weights, tol, None)
+
+    monkeypatch.setattr(dual_newton, "Look", looked)
+    monkeypatch.setattr(Session, "solve", solving)
+    options = {"solver": "dual-newton", "loss": "hinge"}
+    first = solve(gram, y, 3.0, ball, tol=2e-2, **options)
+    solve(gram, y, 3.0, ball, tol=1e-6, **options)
+    gains = []
+    for point, objective, gap, _, *status in looks:
+        b = point.machine.dual_coef
+        q = problem.quad_of(b, problem.products(b))
+        gains.append(0.5 * (ball.support(q) - float(point.weights @ q)))
+        assert objective == point.machine.primal
+        assert gap == pytest.approx(point.machine.own_gap + max(0.0, gains[-1]), rel=1e-9, abs=1e-13)
+        assert status or gains[-1] == pytest.approx(0.0, abs=1e-12 * ball.support(q))
+    assert max(gains) > 1e-7
+    begun.clear()
+    solve(gram, y, 3.0, ball, tol=1e-6, start=first, **options)
+    np.testing.assert_array_equal(begun[0], first.dual_coef)
 
 
 @pytest.mark.parametrize("weight_set", [LpBall(2.0), CappedSimplex(0.9)], ids=str)
