@@ -2,7 +2,9 @@
 
 import asyncio
 import difflib
+import io
 import re
+import zipfile
 from contextlib import contextmanager
 from functools import partial
 
@@ -407,7 +409,12 @@ def a_studio(tmp_path, monkeypatch):
         tmp_path / "plain.csv", index=False
     )
     features = rng.integers(-3, 4, size=(N, 3)).astype(float)
-    np.savez(tmp_path / "gram.npz", first=features @ features.T, names=np.array(who))
+    # as `np.savez` does, whose bytes depend on the version of Python
+    with zipfile.ZipFile(tmp_path / "gram.npz", "w") as archive:
+        for name, values in (("first", features @ features.T), ("names", np.array(who))):
+            data = io.BytesIO()
+            np.save(data, values)
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), data.getvalue())
     studio = Studio(tmp_path)
     yield studio
     studio.store.close()
